@@ -1,0 +1,3 @@
+//! volt: fibers (stackful coroutines) for plain, blocking-looking code.
+mod primitives;
+mod util;

@@ -1,0 +1,41 @@
+//! The monotonic clock. Nothing outside this file reads one.
+
+use std::time::Duration;
+
+/// A point on the monotonic clock, in nanoseconds since an epoch of the system's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// Later than every deadline.
+    pub(crate) const NEVER: Moment = Moment(u64::MAX);
+
+    pub(crate) fn now() -> Moment {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Moment(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    pub(crate) const fn from_nanos(nanos: u64) -> Moment {
+        Moment(nanos)
+    }
+
+    pub(crate) const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// `self + duration`, or `None` if that is past the clock's range (584 years).
+    pub(crate) fn checked_add(self, duration: Duration) -> Option<Moment> {
+        let nanos = u64::try_from(duration.as_nanos()).ok()?;
+        self.0.checked_add(nanos).map(Moment)
+    }
+
+    /// `self + duration`, or [`Moment::NEVER`].
+    pub(crate) fn saturating_add(self, duration: Duration) -> Moment {
+        self.checked_add(duration).unwrap_or(Moment::NEVER)
+    }
+
+    /// The time from `earlier` to `self`, zero if `earlier` is the later one.
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}

@@ -1,0 +1,15 @@
+//! The only door to atomics, cells, locks, threads, the clock and randomness.
+//!
+//! Every other room takes these from here, so that the whole crate runs on `std` or, under
+//! `cfg(loom)`, on loom's checked versions. Chosen once, by file.
+
+pub(crate) mod clock;
+pub(crate) mod random;
+pub(crate) mod thread;
+
+#[cfg(not(loom))]
+#[path = "sync_std.rs"]
+pub(crate) mod sync;
+#[cfg(loom)]
+#[path = "sync_loom.rs"]
+pub(crate) mod sync;

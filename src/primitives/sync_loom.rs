@@ -1,0 +1,35 @@
+//! Atomics, cells and locks from loom.
+
+pub(crate) use loom::cell::UnsafeCell;
+pub(crate) use loom::sync::Arc;
+pub(crate) use std::sync::OnceLock;
+
+pub(crate) mod atomic {
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+}
+
+/// loom's mutex with `parking_lot`'s interface.
+#[derive(Debug)]
+pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+pub(crate) type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().expect("a loom mutex is never poisoned here")
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
+    }
+}
+
+pub(crate) fn spin_hint() {
+    loom::thread::yield_now();
+}

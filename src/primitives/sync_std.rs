@@ -1,0 +1,39 @@
+//! Atomics, cells and locks from `std` and `parking_lot`.
+
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+pub(crate) use std::sync::{Arc, OnceLock};
+
+pub(crate) mod atomic {
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+}
+
+/// `UnsafeCell` with loom's interface: access by closure, so that loom can see each one.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+}
+
+impl<T: ?Sized> UnsafeCell<T> {
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// Tells the processor that this is a short wait for another thread's next few instructions.
+#[inline(always)]
+pub(crate) fn spin_hint() {
+    std::hint::spin_loop();
+}

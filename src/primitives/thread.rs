@@ -1,0 +1,3 @@
+//! Threads of the operating system.
+
+pub(crate) use std::thread::{Builder, JoinHandle, panicking, sleep, yield_now};

@@ -1,0 +1,1 @@
+//! Pure structures: no threads, no clock, no knowledge of fibers.
