@@ -1,0 +1,53 @@
+//! The switch from one stack to another.
+//!
+//! Called by `fiber` (first entry) and `scheduler` (everything else). Two backends stand behind one
+//! contract and are run by the same tests: volt's own for the targets it covers, and corosensei for
+//! every other (or everywhere, with the feature `context-corosensei`). This room knows stacks as two
+//! addresses and fibers not at all.
+//!
+//! # Contract
+//!
+//! - [`Context`] is a copyable token for a suspended flow of control. A thread's own flow starts as
+//!   [`Context::thread`].
+//! - [`prepare`] makes the context of a flow that has not begun: the first switch to it calls
+//!   `entry(transfer)` on the given stack. `entry` never returns and lets no panic out.
+//! - [`switch`]`(from, to, transfer)` stores the running flow in `*from` and continues `to`, which
+//!   sees `transfer` as the result of its own `switch` call (or as `entry`'s argument).
+//!   Before a fresh flow's first switch `*from` must hold the context that `prepare` returned.
+//! - [`retire`] ends a flow that will never be continued, so that its stack can be used again.
+//!
+//! # Invariants
+//!
+//! 1. A context is continued at most once after each time it was stored.
+//! 2. `*from` stays in place, and holds the running flow's own context, until the flow is stored.
+//! 3. Callee-saved registers and the floating-point *control* bits (MXCSR 6-15, x87 control word)
+//!    are the flow's; the sticky exception flags are the thread's.
+//! 4. Nothing that the compiler derived from the thread (TLS addresses, `errno`) survives a switch:
+//!    the flow may continue on another thread. The scheduler re-reads what it needs.
+
+pub(crate) mod hooks;
+
+#[cfg(all(target_arch = "x86_64", unix, not(feature = "context-corosensei")))]
+#[path = "x86_64.rs"]
+mod backend;
+
+#[cfg(not(all(target_arch = "x86_64", unix, not(feature = "context-corosensei"))))]
+#[path = "corosensei.rs"]
+mod backend;
+
+pub(crate) use backend::{BACKEND, Context, prepare, retire, switch};
+
+/// The first function of a fresh flow; its argument is the word handed over by the first switch.
+pub(crate) type Entry = extern "C" fn(transfer: usize) -> !;
+
+/// The two ends of the memory that a flow runs on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// The highest address, 16-byte aligned; the stack grows down from here.
+    pub(crate) top: *mut u8,
+    /// The lowest usable address, right above the guard.
+    pub(crate) limit: *mut u8,
+}
+
+#[cfg(test)]
+mod tests;
