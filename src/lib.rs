@@ -1,4 +1,5 @@
 //! volt: fibers (stackful coroutines) for plain, blocking-looking code.
 mod primitives;
+mod stack;
 mod util;
 mod context;

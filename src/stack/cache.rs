@@ -1,0 +1,148 @@
+//! A worker's own idle stacks, newest first.
+//!
+//! Callers: the scheduler owns one per worker and hands it to the rooms that start and end fibers.
+//!
+//! 1. Holds stacks of the default size only, oldest first in the vector, and never more than
+//!    [`BOUND`]: the vector does not grow.
+//! 2. `pop` and `push` make no system call. Both run on a fiber's stack.
+
+use super::error::StackError;
+use super::pool::{self, BATCH, Batch};
+use super::size::StackSize;
+use super::slab;
+use super::slot::{Slot, Stack};
+use crate::primitives::clock::Moment;
+use std::ptr;
+use std::time::Duration;
+
+/// The most stacks in a cache; half of it moves when it is full or empty.
+const BOUND: usize = 2 * BATCH;
+
+#[derive(Debug)]
+struct Idle {
+    stack: Stack,
+    since: Moment,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    default: StackSize,
+    idle: Vec<Idle>,
+}
+
+impl Cache {
+    /// A cache for stacks of `default`; other sizes go to the shared pool directly.
+    pub(crate) fn new(default: StackSize) -> Cache {
+        Cache {
+            default,
+            idle: Vec::with_capacity(BOUND),
+        }
+    }
+
+    /// The newest idle stack, from here or from the shared pool. `None` means that only
+    /// [`allocate`](Self::allocate), which may make system calls, can help.
+    #[inline]
+    pub(crate) fn pop(&mut self, size: StackSize) -> Option<Stack> {
+        if size == self.default {
+            if let Some(idle) = self.idle.pop() {
+                return Some(idle.stack);
+            }
+        }
+        self.pop_shared(size)
+    }
+
+    #[cold]
+    fn pop_shared(&mut self, size: StackSize) -> Option<Stack> {
+        if size != self.default {
+            return pool::take_one(size).or_else(|| pool::take_cold(size));
+        }
+        let Some(batch) = pool::take_batch(size) else {
+            return pool::take_cold(size);
+        };
+        let since = batch.since;
+        self.idle
+            .extend(batch.stacks.into_iter().map(|stack| Idle { stack, since }));
+        self.idle.pop().map(|idle| idle.stack)
+    }
+
+    /// An idle stack, or a new one. May map memory and install a guard, so it is called on the
+    /// worker's own stack only.
+    ///
+    /// # Errors
+    /// When a limit of the system is hit; nothing is lost, later calls may succeed.
+    pub(crate) fn allocate(&mut self, size: StackSize) -> Result<Stack, StackError> {
+        match self.pop(size) {
+            Some(stack) => Ok(stack),
+            None => slab::take(size).map(Slot::open),
+        }
+    }
+
+    /// As [`pop`](Self::pop), with no page resident but the topmost, for
+    /// [`high_water`](super::high_water). One system call.
+    #[cold]
+    pub(crate) fn pop_trimmed(&mut self, size: StackSize) -> Option<Stack> {
+        self.pop(size).inspect(Stack::trim)
+    }
+
+    /// As [`allocate`](Self::allocate), with no page resident but the topmost.
+    ///
+    /// # Errors
+    /// As `allocate`.
+    #[cold]
+    pub(crate) fn allocate_trimmed(&mut self, size: StackSize) -> Result<Stack, StackError> {
+        self.allocate(size).inspect(Stack::trim)
+    }
+
+    /// Keeps a stack that nobody runs on any more; the next to come out. `now` is when it became
+    /// idle, as exactly as the caller knows.
+    #[inline]
+    pub(crate) fn push(&mut self, stack: Stack, now: Moment) {
+        stack.set_owner(ptr::null_mut());
+        if stack.size() == self.default && self.idle.len() < BOUND {
+            self.idle.push(Idle { stack, since: now });
+        } else {
+            self.push_shared(stack, now);
+        }
+    }
+
+    #[cold]
+    fn push_shared(&mut self, stack: Stack, now: Moment) {
+        if stack.size() != self.default {
+            return pool::give_one(stack, now);
+        }
+        if let Some(batch) = self.oldest(BATCH) {
+            pool::give(self.default, batch);
+        }
+        self.idle.push(Idle { stack, since: now });
+    }
+
+    /// Moves stacks that have been idle for `age` to the shared pool, where [`trim`](super::trim)
+    /// gives their memory back. Returns when to call again, `None` if no stack is left here.
+    pub(crate) fn trim(&mut self, now: Moment, age: Duration) -> Option<Moment> {
+        let due = |idle: &Idle| idle.since.saturating_add(age);
+        while self.idle.first().is_some_and(|oldest| due(oldest) <= now) {
+            let old = self.idle.iter().take_while(|idle| due(idle) <= now).count();
+            if let Some(batch) = self.oldest(old.min(BATCH)) {
+                pool::give_old(self.default, batch);
+            }
+        }
+        self.idle.first().map(due)
+    }
+
+    /// Takes out the `count` oldest stacks.
+    fn oldest(&mut self, count: usize) -> Option<Batch> {
+        let count = count.min(self.idle.len());
+        let since = self.idle[..count].iter().map(|idle| idle.since).max()?;
+        let stacks = self.idle.drain(..count).map(|idle| idle.stack).collect();
+        Some(Batch { since, stacks })
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        while let Some(batch) = self.oldest(BATCH) {
+            pool::give(self.default, batch);
+        }
+    }
+}

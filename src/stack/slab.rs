@@ -1,0 +1,246 @@
+//! Slabs: large mappings that slots are cut from, and the list by which a signal handler finds the
+//! slot of an address.
+//!
+//! Callers: `cache` takes slots that were never used; `overflow` looks addresses up; `stats`
+//! reads the counters.
+//!
+//! 1. A slab is never unmapped and its description never freed.
+//! 2. The list only grows, at its head: a slab is complete before the release store that puts it
+//!    there, so readers need an acquire load and nothing else, not even in a signal handler.
+//! 3. A slab counts each slot out once, under its class's lock.
+
+use super::error::{Call, StackError};
+use super::guard::{self, Kind};
+use super::memory;
+use super::size::StackSize;
+use super::slot::{self, Slot, SlotHeader};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use crate::primitives::sync::{Mutex, OnceLock};
+use rustix::io::Errno;
+use std::array;
+use std::ptr::{self, NonNull};
+
+/// The first slab of a class is small, because RLIMIT_AS may be.
+const FIRST_BYTES: usize = 4 << 20;
+/// Each next one doubles up to here: some twenty mappings for a million default stacks.
+const MOST_BYTES: usize = if cfg!(target_pointer_width = "64") {
+    32 << 30
+} else {
+    256 << 20
+};
+/// Where guards split the mapping anyway, a large slab saves nothing, and memory that is locked is
+/// populated at once.
+const MOST_BYTES_SPLIT: usize = 16 << 20;
+
+struct Slab {
+    base: NonNull<u8>,
+    size: StackSize,
+    slots: usize,
+    /// The slab that was the head of the list before this one. Constant once published.
+    next: *const Slab,
+}
+
+impl Slab {
+    /// # Safety
+    /// `index < self.slots`.
+    unsafe fn slot(&self, index: usize) -> NonNull<u8> {
+        debug_assert!(index < self.slots);
+        // SAFETY: the caller's promise.
+        unsafe { self.base.add(index * self.size.bytes()) }
+    }
+}
+
+/// What a class's lock protects.
+struct Growth {
+    slab: Option<&'static Slab>,
+    /// How many slots of `slab` are out; the next is at this index.
+    used: usize,
+    /// Slots whose guard was refused: out, but never handed on.
+    refused: Vec<NonNull<u8>>,
+    /// How many slots the next slab should have.
+    next_slots: usize,
+}
+
+// SAFETY: slots and slabs are plain memory that any thread may use; the lock around this type
+// keeps them to one at a time.
+unsafe impl Send for Growth {}
+
+struct Slabs {
+    /// The newest slab. Written by `publish`, read by `find`.
+    head: AtomicPtr<Slab>,
+    classes: [Mutex<Growth>; StackSize::CLASSES],
+    /// Guards by protection are in use. Relaxed, a hint for the size of the next slab.
+    split: AtomicBool,
+    slabs: AtomicUsize,
+    slots: AtomicUsize,
+    taken: AtomicUsize,
+}
+
+static SLABS: OnceLock<Slabs> = OnceLock::new();
+
+fn slabs() -> &'static Slabs {
+    SLABS.get_or_init(|| Slabs {
+        head: AtomicPtr::new(ptr::null_mut()),
+        classes: array::from_fn(|_| {
+            Mutex::new(Growth {
+                slab: None,
+                used: 0,
+                refused: Vec::new(),
+                next_slots: 0,
+            })
+        }),
+        split: AtomicBool::new(false),
+        slabs: AtomicUsize::new(0),
+        slots: AtomicUsize::new(0),
+        taken: AtomicUsize::new(0),
+    })
+}
+
+/// A slot that was never used, guarded. Maps more when the class has none left.
+#[cold]
+pub(super) fn take(size: StackSize) -> Result<Slot, StackError> {
+    let all = slabs();
+    let class = &all.classes[size.class()];
+    let base = all.next_slot(&mut class.lock(), size)?;
+    // The lock is free again: the guard is a system call on memory that is ours alone.
+    // SAFETY: the slot was just counted out (invariant 3), so nobody uses it.
+    match unsafe { guard::install(base, size.guard_bytes()) } {
+        Ok(kind) => {
+            all.split.store(kind == Kind::Protection, Ordering::Relaxed);
+            all.taken.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: a slot of a slab, guarded, counted out once.
+            Ok(unsafe { Slot::new(base, size) })
+        }
+        Err(error) => {
+            class.lock().refused.push(base);
+            Err(StackError::new(size, Call::Guard, error))
+        }
+    }
+}
+
+impl Slabs {
+    fn next_slot(&self, growth: &mut Growth, size: StackSize) -> Result<NonNull<u8>, StackError> {
+        if let Some(base) = growth.refused.pop() {
+            return Ok(base);
+        }
+        let slab = match growth.slab {
+            Some(slab) if growth.used < slab.slots => slab,
+            _ => self.grow(growth, size)?,
+        };
+        growth.used += 1;
+        // SAFETY: just compared, or a new slab, which has at least one slot.
+        Ok(unsafe { slab.slot(growth.used - 1) })
+    }
+
+    /// Maps the class's next slab; smaller ones, down to one slot, if the system has no room.
+    fn grow(&self, growth: &mut Growth, size: StackSize) -> Result<&'static Slab, StackError> {
+        let most = if self.split.load(Ordering::Relaxed) {
+            MOST_BYTES_SPLIT
+        } else {
+            MOST_BYTES
+        };
+        let first = (FIRST_BYTES / size.bytes()).max(1);
+        let mut slots = growth
+            .next_slots
+            .clamp(first, (most / size.bytes()).max(first));
+        let base = loop {
+            match map(slots, size) {
+                Ok(base) => break base,
+                Err(_) if slots > 1 => slots /= 2,
+                Err(error) => {
+                    // Whoever asks next is refused by a single call.
+                    growth.next_slots = 1;
+                    return Err(StackError::new(size, Call::Mmap, error));
+                }
+            }
+        };
+        let slab = self.publish(Slab {
+            base,
+            size,
+            slots,
+            next: ptr::null(),
+        });
+        (growth.slab, growth.used, growth.next_slots) = (Some(slab), 0, slots * 2);
+        Ok(slab)
+    }
+
+    /// Puts a slab at the head of the list.
+    fn publish(&self, slab: Slab) -> &'static Slab {
+        self.slabs.fetch_add(1, Ordering::Relaxed);
+        self.slots.fetch_add(slab.slots, Ordering::Relaxed);
+        let slab = Box::into_raw(Box::new(slab));
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: not published yet, so ours alone.
+            unsafe { (*slab).next = head };
+            // Release, against the acquire load in `find`.
+            match self
+                .head
+                .compare_exchange_weak(head, slab, Ordering::Release, Ordering::Relaxed)
+            {
+                // SAFETY: never freed, and constant from now on (invariants 1 and 2).
+                Ok(_) => return unsafe { &*slab },
+                Err(now) => head = now,
+            }
+        }
+    }
+}
+
+fn map(slots: usize, size: StackSize) -> Result<NonNull<u8>, Errno> {
+    let bytes = slots.checked_mul(size.bytes()).ok_or(Errno::NOMEM)?;
+    let base = memory::map_aligned(bytes, size.bytes())?;
+    match memory::no_huge_pages(base, bytes) {
+        Ok(()) => Ok(base),
+        Err(error) => {
+            // SAFETY: just mapped, and nobody knows of it.
+            unsafe { memory::unmap(base, bytes) };
+            Err(error)
+        }
+    }
+}
+
+/// Where in a slot an address lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) base: NonNull<u8>,
+    pub(super) size: StackSize,
+    pub(super) in_guard: bool,
+}
+
+impl Found {
+    /// All zero if the slot is not in use.
+    pub(super) fn header(&self) -> NonNull<SlotHeader> {
+        slot::header_of(self.base, self.size)
+    }
+}
+
+/// The slot that `address` lies in. Async-signal-safe: no lock, no allocation, no TLS.
+pub(super) fn find(address: usize) -> Option<Found> {
+    let mut next: *const Slab = SLABS.get()?.head.load(Ordering::Acquire);
+    // SAFETY: whatever is on the list is complete, constant and never freed (invariants 1 and 2).
+    while let Some(slab) = unsafe { next.as_ref() } {
+        let offset = address.wrapping_sub(slab.base.as_ptr() as usize);
+        let index = offset >> slab.size.log2();
+        if index < slab.slots {
+            let in_guard = offset & (slab.size.bytes() - 1) < slab.size.guard_bytes();
+            // SAFETY: just compared.
+            let base = unsafe { slab.slot(index) };
+            return Some(Found {
+                base,
+                size: slab.size,
+                in_guard,
+            });
+        }
+        next = slab.next;
+    }
+    None
+}
+
+/// Slabs mapped, slots in them, slots that were ever used.
+pub(super) fn counts() -> (usize, usize, usize) {
+    let Some(all) = SLABS.get() else {
+        return (0, 0, 0);
+    };
+    let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+    (read(&all.slabs), read(&all.slots), read(&all.taken))
+}

@@ -1,0 +1,202 @@
+//! One slot: where its guard, its usable range and its header are, and who owns it.
+//!
+//! ```text
+//!   base            limit                            top   header        base + size
+//!    | guard          | usable, grows down <--------- |     | 64 bytes | colour |
+//! ```
+//!
+//! Callers: `cache` and `pool` move [`Stack`]s; `fiber/` runs on them; `slab` makes [`Slot`]s.
+//!
+//! 1. Everything is computed from base and size; the header's content may be lost whenever the
+//!    slot is a [`Slot`], and is written anew by [`Slot::open`].
+//! 2. The header lies `colour * 64` bytes below the slot's end, with `colour` the slot's number
+//!    modulo 16. Stacks of one size would otherwise put their hottest lines into the same few
+//!    sets of the cache: coloured, a round over 1,000 fibers is three times as fast.
+
+use super::size::StackSize;
+use super::{memory, pool};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+/// A cache line: the header's size and the step between colours.
+const LINE: usize = 64;
+const COLOURS: usize = 16;
+
+/// What stands above the first frame of every stack in use.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct SlotHeader {
+    /// Who runs on this stack; null if nobody. Written by upper rooms, read by the overflow
+    /// report and by dumps.
+    owner: AtomicPtr<()>,
+    /// Written by [`Slot::open`], constant as long as there is a `Stack`.
+    size: StackSize,
+    /// No page but the topmost was resident when this stack was handed out, so its high-water
+    /// mark can be read. Set by [`Stack::trim`], taken by `usage`.
+    trimmed: AtomicBool,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<SlotHeader>() == LINE);
+
+impl SlotHeader {
+    /// The owner last set. Acquire, against [`set_owner`](Self::set_owner).
+    #[inline]
+    pub(crate) fn owner(&self) -> *mut () {
+        self.owner.load(Ordering::Acquire)
+    }
+
+    /// Release: who finds the owner here finds it initialised.
+    #[inline]
+    pub(crate) fn set_owner(&self, owner: *mut ()) {
+        self.owner.store(owner, Ordering::Release);
+    }
+}
+
+/// Where the header of the slot at `base` is (invariant 4 of the room).
+#[inline]
+pub(super) fn header_of(base: NonNull<u8>, size: StackSize) -> NonNull<SlotHeader> {
+    let colour = (base.as_ptr() as usize >> size.log2()) % COLOURS;
+    // SAFETY: a header and 15 colours are 1 KiB, which is less than the least slot.
+    unsafe { base.add(size.bytes() - LINE - colour * LINE).cast() }
+}
+
+/// A slot with its guard in force, whose header holds nothing yet.
+///
+/// Dropping one loses it until the process ends; nobody does.
+#[derive(Debug)]
+#[must_use = "a dropped slot is lost"]
+pub(super) struct Slot {
+    base: NonNull<u8>,
+    size: StackSize,
+}
+
+// SAFETY: a slot is plain memory with one owner (invariant 2 of the room), on no thread in particular.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    /// # Safety
+    /// `base` is a slot of `size` of a slab, guarded, and nobody else holds it.
+    pub(super) unsafe fn new(base: NonNull<u8>, size: StackSize) -> Slot {
+        Slot { base, size }
+    }
+
+    /// Writes the header; the first touch of a slot without pages.
+    pub(super) fn open(self) -> Stack {
+        let header = header_of(self.base, self.size);
+        let content = SlotHeader {
+            owner: AtomicPtr::new(ptr::null_mut()),
+            size: self.size,
+            trimmed: AtomicBool::new(false),
+        };
+        // SAFETY: the header lies in this slot, aligned (invariant 4 of the room), and the slot is
+        // ours alone (2).
+        unsafe { header.write(content) };
+        Stack(header)
+    }
+}
+
+/// A stack nobody runs on, or the right to run on it: one slot, guarded, its header written.
+///
+/// Dropping it gives it to the shared pool.
+#[derive(Debug)]
+#[must_use = "a stack that is dropped goes to the shared pool, which is slower than the worker's cache"]
+pub(crate) struct Stack(NonNull<SlotHeader>);
+
+// SAFETY: a stack is plain memory with one owner (invariant 2 of the room), on no thread in particular.
+unsafe impl Send for Stack {}
+
+impl Stack {
+    #[inline]
+    pub(crate) fn header(&self) -> &SlotHeader {
+        // SAFETY: a stack's header is written and stays valid (invariants 1 and 3 of the room).
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn size(&self) -> StackSize {
+        self.header().size
+    }
+
+    /// Where the first frame goes: 64-byte aligned, the stack grows down from here.
+    #[inline]
+    pub(crate) fn top(&self) -> *mut u8 {
+        self.0.as_ptr().cast()
+    }
+
+    /// The lowest usable address, right above the guard.
+    #[inline]
+    pub(crate) fn limit(&self) -> *mut u8 {
+        // SAFETY: the guard lies in the slot (invariant 4 of the room).
+        unsafe { self.base().add(self.size().guard_bytes()) }.as_ptr()
+    }
+
+    /// Records who runs here, for overflow reports and dumps.
+    #[inline]
+    pub(crate) fn set_owner(&self, owner: *mut ()) {
+        self.header().set_owner(owner);
+    }
+
+    /// Gives up the handle but keeps the slot, for a stack that knows itself by its header.
+    #[inline]
+    pub(crate) fn into_raw(self) -> NonNull<SlotHeader> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// # Safety
+    /// `header` is from [`into_raw`](Self::into_raw), and each of its results is used once.
+    #[inline]
+    pub(crate) unsafe fn from_raw(header: NonNull<SlotHeader>) -> Stack {
+        Stack(header)
+    }
+
+    #[inline]
+    fn base(&self) -> NonNull<u8> {
+        let offset = self.0.as_ptr() as usize & (self.size().bytes() - 1);
+        // SAFETY: slots are aligned to their size, so this stays in the slot.
+        unsafe { self.0.cast::<u8>().sub(offset) }
+    }
+
+    /// From [`limit`](Self::limit) to the start of the topmost page, which has the header.
+    pub(super) fn below_top_page(&self) -> (NonNull<u8>, usize) {
+        let guard = self.size().guard_bytes();
+        // SAFETY: the guard lies in the slot (invariant 4 of the room).
+        let limit = unsafe { self.base().add(guard) };
+        (limit, self.size().usable_bytes() - memory::page_size())
+    }
+
+    /// Gives back every page but the topmost, so that a high-water mark can be read later.
+    pub(super) fn trim(&self) {
+        let (low, bytes) = self.below_top_page();
+        // SAFETY: nobody runs on a stack that is held by this handle (invariant 2 of the room), so
+        // what is below its header is dead.
+        let done = unsafe { memory::discard(low, bytes) }.is_ok();
+        self.header().trimmed.store(done, Ordering::Relaxed);
+    }
+
+    /// Whether this stack was trimmed when it was handed out. True once.
+    pub(super) fn take_trimmed(&self) -> bool {
+        self.header().trimmed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Gives back every page, the header's too.
+    ///
+    /// A refusal (locked memory) is no error: the slot is as good, its pages just stay.
+    pub(super) fn close(self) -> Slot {
+        let (base, size) = (self.base(), self.size());
+        let _ = self.into_raw();
+        // SAFETY: the handle is gone, so nobody uses the slot (invariant 2 of the room), and a
+        // `Slot`'s header is not relied upon (3).
+        let _ = unsafe { memory::discard(base.add(size.guard_bytes()), size.usable_bytes()) };
+        Slot { base, size }
+    }
+}
+
+impl Drop for Stack {
+    #[cold]
+    fn drop(&mut self) {
+        // The fields are plain, so this is the same stack under a new handle.
+        pool::give_back(Stack(self.0));
+    }
+}

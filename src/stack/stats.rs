@@ -1,0 +1,31 @@
+//! The room's counters, for `metrics/`. None of them is on a hot path.
+
+use super::{pool, slab};
+
+/// What the process has mapped for stacks, and how much of it is idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stats {
+    /// Slabs mapped.
+    pub(crate) slabs: usize,
+    /// Slots in all slabs.
+    pub(crate) slots: usize,
+    /// Slots that were ever used. Those not in the pool are in use or in a worker's cache.
+    pub(crate) handed_out: usize,
+    /// Idle stacks in the shared pool that have memory.
+    pub(crate) pooled: usize,
+    /// Idle stacks in the shared pool whose memory was given back.
+    pub(crate) trimmed: usize,
+}
+
+/// The counters now. Each is exact, but they are not read at one instant.
+pub(crate) fn stats() -> Stats {
+    let (slabs, slots, handed_out) = slab::counts();
+    let (pooled, trimmed) = pool::counts();
+    Stats {
+        slabs,
+        slots,
+        handed_out,
+        pooled,
+        trimmed,
+    }
+}
