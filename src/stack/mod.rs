@@ -31,18 +31,23 @@ mod error;
 mod guard;
 mod memory;
 mod pool;
+mod sampler;
 mod size;
 mod slab;
 mod slot;
 mod stats;
+mod usage;
 
 pub(crate) use cache::Cache;
 pub use error::StackError;
 pub(crate) use guard::{Policy, set_policy};
 pub(crate) use pool::trim;
+pub(crate) use sampler::Sampler;
 pub(crate) use size::StackSize;
 pub(crate) use slot::{SlotHeader, Stack};
 pub(crate) use stats::{Stats, stats};
+pub use usage::SiteUsage;
+pub(crate) use usage::{high_water, record, report};
 
 #[cfg(test)]
 mod tests;
