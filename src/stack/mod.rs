@@ -26,11 +26,14 @@
 //!    store: the list of slabs, the earlier dispositions, the describing function. Kept by `slab`
 //!    and `overflow`.
 
+mod altstack;
 mod cache;
 mod error;
 mod guard;
 mod memory;
+mod overflow;
 mod pool;
+mod report;
 mod sampler;
 mod size;
 mod slab;
@@ -38,10 +41,13 @@ mod slot;
 mod stats;
 mod usage;
 
+pub(crate) use altstack::AltStack;
 pub(crate) use cache::Cache;
 pub use error::StackError;
 pub(crate) use guard::{Policy, set_policy};
+pub(crate) use overflow::{install, set_describe};
 pub(crate) use pool::trim;
+pub(crate) use report::Report;
 pub(crate) use sampler::Sampler;
 pub(crate) use size::StackSize;
 pub(crate) use slot::{SlotHeader, Stack};
