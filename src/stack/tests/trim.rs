@@ -1,0 +1,80 @@
+//! Memory that goes back by age.
+
+use super::*;
+use crate::stack::{stats, trim};
+use std::time::Duration;
+
+const AGE: Duration = Duration::from_secs(10);
+
+#[test]
+fn trimmed_stacks_have_no_pages_and_keep_their_guard() {
+    for guard in ["madvise", "mprotect"] {
+        alone(
+            "trim::trimmed_stacks_have_no_pages_and_keep_their_guard",
+            &[("VOLT_STACK_GUARD", guard)],
+            || {
+                let size = size(256);
+                let mut cache = Cache::new(size);
+                let stack = cache.allocate(size).unwrap();
+                let found = found(&stack);
+                touch(&stack, stack.top() as usize - stack.limit() as usize);
+                assert!(resident(&found).iter().all(|&resident| resident));
+                let top = stack.top();
+                cache.push(stack, at(1));
+                assert_eq!(cache.trim(at(12), AGE), None);
+                assert_eq!(trim(at(12), AGE), None);
+                assert!(!resident(&found).contains(&true));
+                assert_eq!((stats().pooled, stats().trimmed), (0, 1));
+                let again = cache.pop(size).unwrap();
+                assert_eq!(
+                    (again.top(), again.size()),
+                    (top, size),
+                    "the header is written anew"
+                );
+                assert_guarded(&again);
+                assert_eq!(stats().trimmed, 0);
+            },
+        );
+    }
+}
+
+#[test]
+fn stacks_below_the_age_stay() {
+    alone("trim::stacks_below_the_age_stay", &[], || {
+        let size = size(64);
+        let mut cache = Cache::new(size);
+        let stacks: Vec<Stack> = (0..3).map(|_| cache.allocate(size).unwrap()).collect();
+        for (stack, now) in stacks.into_iter().zip([1, 2, 5]) {
+            cache.push(stack, at(now));
+        }
+        assert_eq!(cache.trim(at(10), AGE), Some(at(11)), "nothing is due");
+        assert_eq!(stats().pooled, 0);
+        assert_eq!(cache.trim(at(12), AGE), Some(at(15)), "two are");
+        assert_eq!(stats().pooled, 2);
+        assert_eq!(
+            trim(at(11), AGE),
+            Some(at(12)),
+            "a batch is as old as its newest"
+        );
+        assert_eq!(trim(at(12), AGE), None);
+        assert_eq!(stats().trimmed, 2);
+    });
+}
+
+#[test]
+fn one_call_gives_back_a_bounded_number() {
+    alone("trim::one_call_gives_back_a_bounded_number", &[], || {
+        let size = size(64);
+        let mut cache = Cache::new(size);
+        let stacks: Vec<Stack> = (0..1000).map(|_| cache.allocate(size).unwrap()).collect();
+        stacks
+            .into_iter()
+            .for_each(|stack| cache.push(stack, at(1)));
+        drop(cache);
+        assert_eq!(trim(at(20), AGE), Some(at(20)), "more is due at once");
+        assert_eq!(stats().trimmed, 256);
+        let calls = (0..100).take_while(|_| trim(at(20), AGE).is_some()).count();
+        assert!(calls <= 3, "{calls}");
+        assert_eq!((stats().pooled, stats().trimmed), (0, 1000));
+    });
+}
