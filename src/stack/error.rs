@@ -82,15 +82,14 @@ impl Limit {
     /// What made the system refuse to map `request` bytes.
     fn behind_mmap(request: u64) -> Limit {
         for limit in memory::soft_limits() {
-            let used = statm(limit.statm_column);
+            let Some(bytes) = limit.bytes else { continue };
             // Where use cannot be read, a limit that is set is still the best guess.
-            let over = used.is_none_or(|used| used.saturating_add(request) > limit.bytes);
-            if limit.bytes != u64::MAX && over {
-                let used = used.unwrap_or(limit.bytes);
+            let used = statm(limit.statm_column).unwrap_or(bytes);
+            if used.saturating_add(request) > bytes {
                 return Limit::Process {
                     name: limit.name,
                     flag: limit.flag,
-                    bytes: limit.bytes,
+                    bytes,
                     used,
                 };
             }

@@ -84,8 +84,8 @@ pub(super) struct AllowedMemory {
     pub(super) name: &'static str,
     /// The option of the shell's `ulimit` that sets it.
     pub(super) flag: char,
-    /// `u64::MAX` for no limit.
-    pub(super) bytes: u64,
+    /// `None` for no limit.
+    pub(super) bytes: Option<u64>,
     /// Which column of `/proc/self/statm`, where there is that file, counts towards it.
     pub(super) statm_column: usize,
 }

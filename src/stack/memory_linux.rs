@@ -3,6 +3,7 @@
 use super::AllowedMemory;
 use rustix::io;
 use rustix::mm::{self, Advice, MapFlags};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -54,17 +55,7 @@ pub(crate) fn resident(base: NonNull<u8>, pages: &mut [u8]) -> io::Result<()> {
 /// The limits that can refuse a mapping.
 pub(crate) fn soft_limits() -> [AllowedMemory; 2] {
     let limit = |resource, name, flag, statm_column| {
-        let mut limits = libc::rlimit {
-            rlim_cur: libc::RLIM_INFINITY,
-            rlim_max: libc::RLIM_INFINITY,
-        };
-        // SAFETY: `limits` is writable for the whole call; a failure leaves it at "none".
-        unsafe { libc::getrlimit(resource, &mut limits) };
-        let bytes = if limits.rlim_cur == libc::RLIM_INFINITY {
-            u64::MAX
-        } else {
-            limits.rlim_cur as u64
-        };
+        let bytes = getrlimit(resource).current;
         AllowedMemory {
             name,
             flag,
@@ -73,7 +64,7 @@ pub(crate) fn soft_limits() -> [AllowedMemory; 2] {
         }
     };
     [
-        limit(libc::RLIMIT_AS, "RLIMIT_AS", 'v', 0),
-        limit(libc::RLIMIT_DATA, "RLIMIT_DATA", 'd', 5),
+        limit(Resource::As, "RLIMIT_AS", 'v', 0),
+        limit(Resource::Data, "RLIMIT_DATA", 'd', 5),
     ]
 }

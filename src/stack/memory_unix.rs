@@ -3,6 +3,7 @@
 use super::AllowedMemory;
 use rustix::io;
 use rustix::mm::{self, MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -43,17 +44,7 @@ pub(crate) fn resident(base: NonNull<u8>, pages: &mut [u8]) -> io::Result<()> {
 
 /// The limits that can refuse a mapping.
 pub(crate) fn soft_limits() -> [AllowedMemory; 1] {
-    let mut limits = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: `limits` is writable for the whole call; a failure leaves it at "none".
-    unsafe { libc::getrlimit(libc::RLIMIT_DATA, &mut limits) };
-    let bytes = if limits.rlim_cur == libc::RLIM_INFINITY {
-        u64::MAX
-    } else {
-        limits.rlim_cur as u64
-    };
+    let bytes = getrlimit(Resource::Data).current;
     [AllowedMemory {
         name: "RLIMIT_DATA",
         flag: 'd',

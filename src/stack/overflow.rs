@@ -88,12 +88,12 @@ fn set_action(signal: c_int, action: &libc::sigaction) -> io::Result<()> {
 
 impl Former {
     fn of(signal: c_int) -> io::Result<Former> {
-        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: all-zero is a valid `sigaction`.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
         // SAFETY: a null action asks and changes nothing; the result goes to memory of ours.
-        match unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) } {
-            // SAFETY: written by the call.
+        match unsafe { libc::sigaction(signal, ptr::null(), &mut action) } {
             0 => Ok(Former {
-                action: unsafe { action.assume_init() },
+                action,
                 spent: AtomicBool::new(false),
             }),
             _ => Err(io::Error::last_os_error()),

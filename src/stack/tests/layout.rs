@@ -84,6 +84,16 @@ fn addresses_find_their_slot() {
 }
 
 #[test]
+fn a_slab_ends_where_its_last_slot_ends() {
+    alone("layout::a_slab_ends_where_its_last_slot_ends", &[], || {
+        let first = slab::take(size(64)).unwrap().open();
+        let end = found(&first).base.as_ptr() as usize + crate::stack::stats().slots * (64 << 10);
+        assert!(slab::find(end - 1).is_some_and(|found| !found.in_guard));
+        assert!(slab::find(end).is_none());
+    });
+}
+
+#[test]
 fn no_huge_pages_back_a_slab() {
     let stack = new_stack(size(4096));
     let flags = flags_of(stack.limit() as usize);

@@ -78,3 +78,20 @@ fn one_call_gives_back_a_bounded_number() {
         assert_eq!((stats().pooled, stats().trimmed), (0, 1000));
     });
 }
+
+#[test]
+fn a_stack_that_joins_a_batch_makes_it_young() {
+    alone(
+        "trim::a_stack_that_joins_a_batch_makes_it_young",
+        &[],
+        || {
+            let mut cache = Cache::new(size(64));
+            let stacks = [1, 5].map(|now| (cache.allocate(size(128)).unwrap(), at(now)));
+            stacks
+                .into_iter()
+                .for_each(|(stack, now)| cache.push(stack, now));
+            assert_eq!(trim(at(12), AGE), Some(at(15)));
+            assert_eq!(stats().pooled, 2);
+        },
+    );
+}
