@@ -24,6 +24,9 @@ const CHILD: &str = "VOLT_STACK_TEST_CHILD";
 /// calling test, below `stack::tests`.
 fn child(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) -> Output {
     if std::env::var(CHILD).as_deref() == Ok(test) {
+        // A handler that is broken may fault for ever.
+        // SAFETY: a timer of this process.
+        unsafe { libc::alarm(60) };
         body();
         // Not through the harness: its own output and threads are no part of the test.
         std::process::exit(0);
