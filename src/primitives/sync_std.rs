@@ -32,6 +32,20 @@ impl<T: ?Sized> UnsafeCell<T> {
     }
 }
 
+/// A sequentially consistent fence, for store-then-load races between two threads (Dekker).
+#[inline(always)]
+pub(crate) fn full_fence() {
+    // `mfence`, which the standard fence compiles to, also waits for non-temporal stores and costs
+    // several times as much as a locked instruction, which orders all that Rust code can write.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: adds zero to the word at the top of this thread's own stack.
+    unsafe {
+        std::arch::asm!("lock add dword ptr [rsp], 0");
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    atomic::fence(atomic::Ordering::SeqCst);
+}
+
 /// Tells the processor that this is a short wait for another thread's next few instructions.
 #[inline(always)]
 pub(crate) fn spin_hint() {

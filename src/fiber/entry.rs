@@ -1,0 +1,151 @@
+//! The entry loop: what runs at the base of every fiber's stack.
+//!
+//! The stack belongs to this loop, not to a fiber. When a fiber ends, and the next one chosen is a
+//! fresh one with a stack of the same size, that one starts right here, without a switch.
+
+use super::block::Payload;
+use super::header::{FiberPtr, Join};
+use super::reference::release_base;
+use super::state::{Holders, Outcome};
+use super::waiter::Wake;
+use crate::context::Context;
+use crate::stack::SlotHeader;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+/// What the loop asks of the scheduler.
+pub(crate) trait Host {
+    /// The first act after a switch to a fresh stack: carries out the post-switch step, and returns
+    /// the fiber to run.
+    ///
+    /// # Safety
+    ///
+    /// `transfer` is the word that the switch brought.
+    unsafe fn arrive(transfer: usize) -> FiberPtr;
+
+    /// The fiber's code is over, its end is not yet published: reads what the loop needs of it.
+    ///
+    /// # Safety
+    ///
+    /// Called by the fiber itself.
+    unsafe fn ended(fiber: FiberPtr) -> Flow;
+
+    /// The fiber is done, and not to be touched again. Returns the next one to run on this stack,
+    /// or leaves the stack for good and does not return.
+    ///
+    /// # Safety
+    ///
+    /// Called at the base of a fiber's stack; nothing there waits for a destructor.
+    unsafe fn finished(flow: Flow, wake: Option<Wake>) -> FiberPtr;
+}
+
+/// What the loop runs on: it outlives each of its fibers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub(crate) context: Context,
+    pub(crate) stack: NonNull<SlotHeader>,
+}
+
+/// The first function on a fresh stack.
+pub(crate) extern "C" fn entry<H: Host>(transfer: usize) -> ! {
+    // SAFETY: this is the first act after the switch.
+    let mut fiber = unsafe { H::arrive(transfer) };
+    loop {
+        // SAFETY: the host hands over a fiber that it has just started, and whose stack this is.
+        unsafe { run(fiber) };
+        // SAFETY: the fiber's code is over; result and locals are settled.
+        let (flow, wake) = unsafe { (H::ended(fiber), complete(fiber)) };
+        // SAFETY: at the base, with nothing left that needs a drop.
+        fiber = unsafe { H::finished(flow, wake) };
+    }
+}
+
+/// Runs a fiber's code, its locals' destructors included.
+///
+/// # Safety
+///
+/// The fiber was started, once, by the caller, which runs on its stack.
+unsafe fn run(fiber: FiberPtr) {
+    // SAFETY: started once.
+    unsafe { (fiber.vtable.run)(fiber.as_non_null()) };
+    // SAFETY: the fiber's own locals, at its end.
+    super::locals::drop_all(|| fiber.locals.with_mut(|locals| unsafe { (*locals).pop() }));
+}
+
+/// Ends a fiber that cannot run: its join gets `payload`.
+///
+/// # Safety
+///
+/// The caller started the fiber and has not run it.
+pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Option<Wake> {
+    // SAFETY: started, not run.
+    unsafe {
+        (fiber.vtable.fail)(fiber.as_non_null(), payload);
+        complete(fiber)
+    }
+}
+
+/// Publishes the end of a fiber and frees its block if nobody holds it. The block is not the
+/// caller's any more after it.
+///
+/// # Safety
+///
+/// The result is in its place; called once.
+unsafe fn complete(fiber: FiberPtr) -> Option<Wake> {
+    let mut base_held = true;
+    if fiber.state().load().has_join_handle() {
+        let mut join = fiber.join.lock();
+        // SAFETY: the join lock is held.
+        if let Ok(wake) = unsafe { finish_with_handle(fiber, &mut join, &mut base_held) } {
+            return wake;
+        }
+    }
+    // The join handle is gone for good: the result is the fiber's own to drop.
+    // SAFETY: the result is there; a panic of its destructor ends here.
+    forget_panics(|| unsafe { fiber.drop_result() });
+    if fiber.state().load().is_exclusive() {
+        // SAFETY: nobody else can reach the block, so invariant 1 gives it to the caller.
+        unsafe { fiber.free() };
+        return None;
+    }
+    if base_held {
+        // SAFETY: no join handle, so only the fiber itself could make a first reference.
+        unsafe { release_base(fiber) };
+    }
+    let Ok(holders) = fiber.state().finish(false) else { unreachable!("a join handle came back") };
+    if holders == Holders::None {
+        // SAFETY: invariant 1.
+        unsafe { fiber.free() };
+    }
+    None
+}
+
+/// `Err` if the join handle went away.
+///
+/// # Safety
+///
+/// The caller holds the join lock. After `Ok` the block is touched only to unlock: the handle takes
+/// that lock before it lets go of the block.
+unsafe fn finish_with_handle(
+    fiber: FiberPtr,
+    join: &mut Join,
+    base_held: &mut bool,
+) -> Result<Option<Wake>, ()> {
+    // SAFETY: the join lock keeps first references out.
+    unsafe { release_base(fiber) };
+    *base_held = false;
+    let Ok(_) = fiber.state().finish(true) else { return Err(()) };
+    let joiner = join.joiner.take();
+    // SAFETY: the joiner is linked here, under this lock.
+    Ok(joiner.and_then(|joiner| unsafe { joiner.settle(Outcome::Woken(0)) }))
+}
+
+/// Runs a destructor whose panic has nowhere to go: it was printed by the panic hook. A payload
+/// whose own destructor panics is leaked.
+pub(super) fn forget_panics(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(second);
+        }
+    }
+}

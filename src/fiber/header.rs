@@ -1,0 +1,245 @@
+//! The control block's head: what the scheduler and the waits need of a fiber, whatever it runs.
+//!
+//! One allocation holds the head, the closure and, in the closure's place, the result. The first
+//! cache line has what every switch touches; what is read once in a fiber's life comes after it.
+
+use super::locals::Locals;
+use super::reference::FiberRef;
+use super::state::State;
+use super::waiter::{Kind, Waiter, WaiterPtr};
+use crate::context::Context;
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize};
+use crate::primitives::sync::{Mutex, UnsafeCell};
+use crate::stack::{SlotHeader, StackSize};
+use std::panic::Location;
+use std::ptr::NonNull;
+
+/// What a fiber waits for: for dumps and reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitInfo {
+    /// A word for people, such as "accept" or "join".
+    pub(crate) reason: &'static str,
+    /// The address of what it waits for; 0 for none.
+    pub(crate) object: usize,
+    /// Since when; `Moment::NEVER` where the clock was not read.
+    pub(crate) since: Moment,
+}
+
+impl WaitInfo {
+    const NONE: WaitInfo = WaitInfo { reason: "", object: 0, since: Moment::NEVER };
+}
+
+/// What only the typed block knows, reached from the head.
+#[derive(Debug)]
+pub(super) struct VTable {
+    /// Runs the closure, catches its panic, leaves the result in its place.
+    pub(super) run: unsafe fn(NonNull<Header>),
+    /// Drops a closure that will not run and leaves the payload as the result.
+    pub(super) fail: unsafe fn(NonNull<Header>, super::block::Payload),
+    /// Drops the result in place; panics of its destructor come out.
+    pub(super) drop_result: unsafe fn(NonNull<Header>),
+    /// The address of the result.
+    pub(super) result: unsafe fn(NonNull<Header>) -> *mut (),
+    /// Frees the block; closure and result are gone.
+    pub(super) free: unsafe fn(NonNull<Header>),
+}
+
+/// The one who waits for the fiber's end. Locked by the joiner, and by the fiber as it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Join {
+    pub(crate) joiner: Option<WaiterPtr>,
+}
+
+/// The head of a control block.
+#[repr(C)]
+pub(crate) struct Header {
+    /// State word; written by transitions only.
+    pub(crate) waiter: Waiter,
+    /// Home worker plus one, or 0: written when the fiber first runs, read by wakers.
+    pub(crate) home: AtomicU32,
+    /// The next fiber in the batch or locked queue that holds this one (invariant 2).
+    pub(super) next: UnsafeCell<Option<FiberPtr>>,
+    /// Where the fiber goes on; owned as invariant 2 says.
+    pub(crate) context: UnsafeCell<Context>,
+    /// The stack it runs on, from its first run to its end; written by the worker that runs it.
+    pub(crate) stack: UnsafeCell<Option<NonNull<SlotHeader>>>,
+    pub(super) vtable: &'static VTable,
+    /// The scheduler that the fiber belongs to; typed and kept alive by `scheduler`.
+    pub(crate) scheduler: *const (),
+    // ---- the second line: once per fiber, or once per wait ----
+    pub(crate) wait: UnsafeCell<WaitInfo>,
+    pub(crate) join: Mutex<Join>,
+    /// Counted references (`FiberRef`), plus one base count from the first of them to the end.
+    pub(super) references: AtomicUsize,
+    pub(super) locals: UnsafeCell<Locals>,
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) name: Option<Box<str>>,
+    /// Unique in the process; 0 until somebody asks. Written once.
+    pub(super) id: AtomicUsize,
+    pub(crate) size: StackSize,
+    /// One of the few whose stack use is measured at the end.
+    pub(crate) sampled: bool,
+    /// How deep the fiber is in `cancel::shield`; the fiber's own.
+    pub(crate) shields: UnsafeCell<u32>,
+}
+
+impl Header {
+    pub(super) fn new(spec: super::block::Spec, vtable: &'static VTable) -> Header {
+        Header {
+            waiter: Waiter { state: State::fresh(), kind: Kind::Fiber },
+            home: AtomicU32::new(0),
+            next: UnsafeCell::new(None),
+            context: UnsafeCell::new(Context::thread()),
+            stack: UnsafeCell::new(None),
+            vtable,
+            scheduler: spec.scheduler,
+            wait: UnsafeCell::new(WaitInfo::NONE),
+            join: Mutex::new(Join::default()),
+            references: AtomicUsize::new(0),
+            locals: UnsafeCell::new(Locals::new()),
+            site: spec.site,
+            name: spec.name,
+            id: AtomicUsize::new(0),
+            size: spec.size,
+            sampled: spec.sampled,
+            shields: UnsafeCell::new(0),
+        }
+    }
+}
+
+/// A pointer to a live control block.
+///
+/// Whoever holds one does so by the room's invariant 1 or 2; that is the safety argument of every
+/// dereference of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct FiberPtr(NonNull<Header>);
+
+// SAFETY: control blocks are handed from thread to thread; see invariant 2 for their plain fields.
+unsafe impl Send for FiberPtr {}
+// SAFETY: as above.
+unsafe impl Sync for FiberPtr {}
+
+impl std::fmt::Debug for FiberPtr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Fiber({:p})", self.0)
+    }
+}
+
+impl std::ops::Deref for FiberPtr {
+    type Target = Header;
+
+    #[inline(always)]
+    fn deref(&self) -> &Header {
+        // SAFETY: alive, by the type's promise; every field that changes is atomic, locked, or a
+        // cell accessed by its owner only.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl FiberPtr {
+    #[inline(always)]
+    pub(crate) fn from_non_null(header: NonNull<Header>) -> FiberPtr {
+        FiberPtr(header)
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_non_null(self) -> NonNull<Header> {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_ptr(self) -> *mut Header {
+        self.0.as_ptr()
+    }
+
+    pub(crate) fn as_waiter(self) -> WaiterPtr {
+        WaiterPtr::of_fiber(self)
+    }
+
+    #[inline(always)]
+    pub(crate) fn state(&self) -> &State {
+        &self.waiter.state
+    }
+
+    /// # Safety
+    ///
+    /// The caller holds the fiber by invariant 2.
+    #[inline(always)]
+    pub(crate) unsafe fn next(self) -> Option<FiberPtr> {
+        // SAFETY: passed on.
+        self.next.with(|next| unsafe { *next })
+    }
+
+    /// # Safety
+    ///
+    /// The caller holds the fiber by invariant 2.
+    #[inline(always)]
+    pub(crate) unsafe fn set_next(self, to: Option<FiberPtr>) {
+        // SAFETY: passed on.
+        self.next.with_mut(|next| unsafe { *next = to });
+    }
+
+    /// The fiber's stack, if it has started.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the fiber by invariant 2.
+    #[inline(always)]
+    pub(crate) unsafe fn stack(self) -> Option<NonNull<SlotHeader>> {
+        // SAFETY: passed on.
+        self.stack.with(|stack| unsafe { *stack })
+    }
+
+    /// Notes what the fiber is about to wait for.
+    ///
+    /// # Safety
+    ///
+    /// Called by the fiber itself.
+    #[inline]
+    pub(crate) unsafe fn note_wait(self, info: WaitInfo) {
+        // SAFETY: only the fiber itself writes; readers claim the parked fiber first.
+        self.wait.with_mut(|wait| unsafe { *wait = info });
+    }
+
+    /// The address of the result.
+    ///
+    /// # Safety
+    ///
+    /// The caller may look at the result: it is the join handle of a fiber that is done.
+    pub(crate) unsafe fn result(self) -> *mut () {
+        // SAFETY: the table belongs to this block.
+        unsafe { (self.vtable.result)(self.0) }
+    }
+
+    /// Drops the result; panics of its destructor come out.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the result and it is there.
+    pub(crate) unsafe fn drop_result(self) {
+        // SAFETY: passed on.
+        unsafe { (self.vtable.drop_result)(self.0) }
+    }
+
+    /// Frees the block.
+    ///
+    /// # Safety
+    ///
+    /// Invariant 1 gave the caller this right; nobody uses the block after it.
+    pub(crate) unsafe fn free(self) {
+        // SAFETY: passed on.
+        unsafe { (self.vtable.free)(self.0) }
+    }
+
+    /// The name it was given; as long as the block lives, so as long as the borrow of a holder.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// A counted reference, made by the fiber itself or under its join lock.
+    pub(crate) fn reference(self) -> FiberRef {
+        FiberRef::new(self)
+    }
+}

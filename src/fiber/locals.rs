@@ -1,0 +1,157 @@
+//! `fiber_local!`: values that belong to a fiber and move with it.
+//!
+//! A value is made at its first use and dropped when the fiber ends, newest first, while the fiber
+//! can still wait. On a plain thread it belongs to the thread.
+
+use super::tls;
+use std::any::Any;
+use std::fmt;
+
+/// The values of one fiber or thread, keyed by the address of their `LocalKey`.
+#[derive(Debug, Default)]
+pub(super) struct Locals(Vec<(usize, Box<dyn Any>)>);
+
+impl Locals {
+    pub(super) const fn new() -> Locals {
+        Locals(Vec::new())
+    }
+
+    fn get(&self, key: usize) -> Option<*const dyn Any> {
+        self.0.iter().find(|(k, _)| *k == key).map(|(_, value)| &raw const **value)
+    }
+
+    fn insert(&mut self, key: usize, value: Box<dyn Any>) -> *const dyn Any {
+        self.0.push((key, value));
+        &raw const *self.0[self.0.len() - 1].1
+    }
+
+    /// Takes the newest value, so that it is dropped while the table can be used.
+    pub(super) fn pop(&mut self) -> Option<Box<dyn Any>> {
+        let value = self.0.pop().map(|(_, value)| value);
+        if self.0.is_empty() {
+            self.0 = Vec::new();
+        }
+        value
+    }
+}
+
+/// Drops values until none is left, those that destructors make included.
+pub(super) fn drop_all(mut pop: impl FnMut() -> Option<Box<dyn Any>>) {
+    while let Some(value) = pop() {
+        super::entry::forget_panics(|| drop(value));
+    }
+}
+
+/// A value of each fiber; made by [`fiber_local!`](crate::fiber_local).
+///
+/// It mirrors [`std::thread::LocalKey`]. On a plain thread the value belongs to the thread.
+pub struct LocalKey<T: 'static> {
+    init: fn() -> T,
+}
+
+/// The values of this thread or fiber have been destroyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessError;
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the thread's fiber-local values have already been destroyed")
+    }
+}
+
+impl std::error::Error for AccessError {}
+
+impl<T> fmt::Debug for LocalKey<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalKey").finish_non_exhaustive()
+    }
+}
+
+impl<T: 'static> LocalKey<T> {
+    #[doc(hidden)]
+    pub const fn new(init: fn() -> T) -> LocalKey<T> {
+        LocalKey { init }
+    }
+
+    /// Calls `f` with this fiber's value, which is made now if this is its first use.
+    ///
+    /// # Panics
+    ///
+    /// On a plain thread whose locals have been destroyed.
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        self.try_with(f).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Like [`with`](LocalKey::with), but an error instead of its panic.
+    ///
+    /// # Errors
+    ///
+    /// On a plain thread whose locals have been destroyed.
+    pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
+        let value = match self.find()? {
+            Some(value) => value,
+            // No borrow is held over `init`, which may use other locals, or wait.
+            None => {
+                let value = Box::new((self.init)());
+                match self.find()? {
+                    Some(earlier) => earlier,
+                    None => self.insert(value)?,
+                }
+            }
+        };
+        // SAFETY: boxed, and dropped only when the fiber or thread ends; so it outlives `f`, which
+        // runs on it. Only this fiber or thread can reach it.
+        Ok(f(unsafe { &*value }))
+    }
+
+    fn key(&'static self) -> usize {
+        self as *const Self as usize
+    }
+
+    fn find(&'static self) -> Result<Option<*const T>, AccessError> {
+        with_locals(|locals| locals.get(self.key()).map(<*const dyn Any>::cast::<T>))
+    }
+
+    fn insert(&'static self, value: Box<T>) -> Result<*const T, AccessError> {
+        with_locals(|locals| locals.insert(self.key(), value).cast::<T>())
+    }
+}
+
+fn with_locals<R>(f: impl FnOnce(&mut Locals) -> R) -> Result<R, AccessError> {
+    match tls::current() {
+        // SAFETY: the fiber's own; `f` neither waits nor comes back here.
+        Some(fiber) => Ok(fiber.locals.with_mut(|locals| f(unsafe { &mut *locals }))),
+        None => tls::with_thread_locals(f).ok_or(AccessError),
+    }
+}
+
+/// Declares values that belong to a fiber, as `thread_local!` does for threads.
+///
+/// ```
+/// use std::cell::Cell;
+///
+/// volt::fiber_local! {
+///     static REQUESTS: Cell<u32> = Cell::new(0);
+/// }
+///
+/// let fiber = volt::go(|| {
+///     REQUESTS.with(|n| n.set(n.get() + 1));
+///     volt::yield_now(); // may go on upon another thread; the value comes along
+///     REQUESTS.with(|n| n.get())
+/// });
+/// assert_eq!(fiber.join().unwrap(), 1);
+/// ```
+#[macro_export]
+macro_rules! fiber_local {
+    () => {};
+    ($(#[$attr:meta])* $vis:vis static $name:ident : $t:ty = $init:expr $(; $($rest:tt)*)?) => {
+        $(#[$attr])*
+        $vis static $name: $crate::fiber::LocalKey<$t> = {
+            fn init() -> $t {
+                $init
+            }
+            $crate::fiber::LocalKey::new(init)
+        };
+        $($crate::fiber_local! { $($rest)* })?
+    };
+}

@@ -1,0 +1,39 @@
+//! Fibers as data: control block, state word, waiters, the entry loop, locals, the current fiber.
+//!
+//! Used by `driver`, which settles waiters, by `scheduler`, which runs fibers, and by every room
+//! above. It knows no queue, no driver and no runtime: what it needs of them comes through
+//! [`Host`] and through untyped pointers that the scheduler owns.
+//!
+//! # Invariants
+//!
+//! 1. A control block lives while its fiber is not done, or its join handle exists, or counted
+//!    references do; the transition that makes the last of the three false frees it (`state.rs`).
+//! 2. A fiber is in at most one of: one queue, one worker's hands, one published wait. The queue
+//!    link and the saved context belong to whoever holds it there.
+//! 3. A wait unlinks every node, under its source's lock, before it returns. So a node found under
+//!    that lock names a waiter that is alive, in that very wait.
+//! 4. Results, locals and panic payload are settled before a fiber is done.
+
+mod batch;
+mod block;
+mod entry;
+mod header;
+mod locals;
+mod panic;
+mod reference;
+mod state;
+mod thread;
+mod tls;
+mod waiter;
+
+pub(crate) use batch::Batch;
+pub(crate) use block::{Spec, allocate};
+pub(crate) use entry::{Flow, Host, entry, fail};
+pub(crate) use header::{FiberPtr, Header, WaitInfo};
+pub use locals::{AccessError, LocalKey};
+pub(crate) use panic::install_hook;
+pub(crate) use reference::FiberRef;
+pub(crate) use state::{Ends, Holders, Outcome, Settle};
+pub(crate) use thread::ThreadBlock;
+pub(crate) use tls::{Seat, current, seat, set_seat, thread_block};
+pub(crate) use waiter::{Wake, WaiterPtr};

@@ -1,0 +1,23 @@
+//! Names the fiber when it panics: the standard message names only the worker's thread.
+
+use super::tls;
+use crate::primitives::sync::OnceLock;
+use std::io::Write;
+
+/// Puts a line with the fiber's name and spawn site before what the current panic hook prints.
+///
+/// Once per process. A hook that the program sets later replaces it, one set earlier is called.
+pub(crate) fn install_hook() {
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let earlier = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            tls::current_name(|name, site| {
+                let name = name.unwrap_or("<unnamed>");
+                // Where stderr is gone there is nobody to tell.
+                let _ = writeln!(std::io::stderr(), "\nfiber '{name}' spawned at {site}:");
+            });
+            earlier(info);
+        }));
+    });
+}

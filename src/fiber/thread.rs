@@ -1,0 +1,89 @@
+//! How a plain thread waits: the same state word, and a lock to sleep on.
+
+use super::state::{Ends, Outcome, Settle, Snapshot, State};
+use super::waiter::{Kind, Waiter};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::{Arc, Condvar, Mutex};
+use std::thread::ThreadId;
+
+/// A thread as a waiter; lives in an `Arc`, so that whoever wakes it late wakes something.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct ThreadBlock {
+    pub(crate) waiter: Waiter,
+    sleep: Mutex<()>,
+    woken: Condvar,
+    thread: std::thread::Thread,
+}
+
+impl ThreadBlock {
+    pub(crate) fn new() -> Arc<ThreadBlock> {
+        Arc::new(ThreadBlock {
+            waiter: Waiter { state: State::thread(), kind: Kind::Thread },
+            sleep: Mutex::new(()),
+            woken: Condvar::new(),
+            thread: std::thread::current(),
+        })
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.waiter.state
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.thread.name()
+    }
+
+    pub(crate) fn id(&self) -> ThreadId {
+        self.thread.id()
+    }
+
+    /// Sleeps until the wait is settled or `deadline` has passed. Called by the thread itself.
+    pub(crate) fn wait(&self, ends: Ends, deadline: Option<Moment>) -> Outcome {
+        if let Err(settled) = self.state().publish(ends) {
+            return settled.outcome();
+        }
+        let mut sleep = self.sleep.lock();
+        loop {
+            let now = self.state().load();
+            if !now.is_parked() {
+                return now.outcome();
+            }
+            match deadline {
+                None => self.woken.wait(&mut sleep),
+                Some(deadline) => {
+                    let left = deadline.since(Moment::now());
+                    if left.is_zero() {
+                        return self.time_out();
+                    }
+                    self.woken.wait_for(&mut sleep, left);
+                }
+            }
+        }
+    }
+
+    fn time_out(&self) -> Outcome {
+        match self.state().settle(Outcome::TimedOut) {
+            Settle::Wake | Settle::Noted => Outcome::TimedOut,
+            Settle::Late => self.state().load().outcome(),
+        }
+    }
+
+    /// Ends the sleep of a thread whose wait was settled.
+    pub(crate) fn wake(&self) {
+        // The lock orders this after the sleeper's check: it either saw the state or is asleep.
+        drop(self.sleep.lock());
+        self.woken.notify_one();
+    }
+
+    /// Makes the permit available, or ends the wait for it.
+    pub(crate) fn unpark(&self) {
+        if self.state().unpark() == Settle::Wake {
+            self.wake();
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.state().load()
+    }
+}

@@ -1,0 +1,106 @@
+//! What belongs to a thread: its seat if it runs fibers, its block if it waits as a plain thread.
+//!
+//! The crate's one file with `thread_local!`. A fiber may go on upon another thread after any
+//! switch, and the compiler may keep the address of a thread-local over the switch, so the seat is
+//! read only through [`seat`], which is never inlined and has a side effect that the compiler cannot
+//! see through: two calls are never merged. Nothing else here is reached from a fiber.
+
+use super::header::FiberPtr;
+use super::locals::Locals;
+use super::thread::ThreadBlock;
+use crate::primitives::sync::Arc;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+/// Operations that a fiber may do without waiting before it yields (Tokio's cooperative budget).
+pub(crate) const OPERATIONS: u32 = 128;
+
+/// What a thread that runs fibers shows to the rooms below `scheduler`: the head of its worker.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Seat {
+    /// The fiber that runs on this thread; null on the worker's own stack.
+    current: Cell<*mut super::header::Header>,
+    /// Operations left before the running fiber should yield.
+    pub(crate) operations: Cell<u32>,
+}
+
+impl Seat {
+    pub(crate) const fn new() -> Seat {
+        Seat { current: Cell::new(ptr::null_mut()), operations: Cell::new(OPERATIONS) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Option<FiberPtr> {
+        ptr::NonNull::new(self.current.get()).map(FiberPtr::from_non_null)
+    }
+
+    /// Sets the fiber that runs, with a full budget.
+    #[inline(always)]
+    pub(crate) fn set_current(&self, fiber: Option<FiberPtr>) {
+        self.current.set(fiber.map_or(ptr::null_mut(), FiberPtr::as_ptr));
+        self.operations.set(OPERATIONS);
+    }
+}
+
+thread_local! {
+    /// The worker's seat while the thread runs fibers. No destructor, so it can always be read.
+    static SEAT: Cell<*const Seat> = const { Cell::new(ptr::null()) };
+    /// The thread as a waiter; made at its first wait.
+    static BLOCK: RefCell<Option<Arc<ThreadBlock>>> = const { RefCell::new(None) };
+    /// `fiber_local!` values of a plain thread.
+    static LOCALS: PlainLocals = const { PlainLocals(RefCell::new(Locals::new())) };
+}
+
+struct PlainLocals(RefCell<Locals>);
+
+impl Drop for PlainLocals {
+    fn drop(&mut self) {
+        super::locals::drop_all(|| self.0.borrow_mut().pop());
+    }
+}
+
+/// The seat of this thread, or null for a plain thread.
+///
+/// Valid until the calling fiber's next switch (on a worker: until the thread leaves the seat).
+#[inline(never)]
+pub(crate) fn seat() -> *const Seat {
+    let seat = SEAT.with(Cell::get);
+    // SAFETY: empty; it keeps the function from being seen as pure.
+    unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
+    seat
+}
+
+/// Sets this thread's seat and returns the former one. Called on the worker's own stack.
+#[inline(never)]
+pub(crate) fn set_seat(seat: *const Seat) -> *const Seat {
+    SEAT.with(|cell| cell.replace(seat))
+}
+
+/// The fiber that the caller runs on; `None` on a plain thread and on a worker's own stack.
+#[inline]
+pub(crate) fn current() -> Option<FiberPtr> {
+    let seat = seat();
+    // SAFETY: a seat outlives its thread's use of it, and no switch lies between.
+    if seat.is_null() { None } else { unsafe { (*seat).current() } }
+}
+
+/// This thread as a waiter. A new one each time while the thread's locals are being destroyed.
+#[inline(never)]
+pub(crate) fn thread_block() -> Arc<ThreadBlock> {
+    let made = BLOCK.try_with(|block| block.borrow_mut().get_or_insert_with(ThreadBlock::new).clone());
+    made.unwrap_or_else(|_| ThreadBlock::new())
+}
+
+/// Hands the plain thread's locals to `f`; `None` once they are being destroyed.
+#[inline(never)]
+pub(super) fn with_thread_locals<R>(f: impl FnOnce(&mut Locals) -> R) -> Option<R> {
+    LOCALS.try_with(|locals| f(&mut locals.0.borrow_mut())).ok()
+}
+
+/// Calls `f` with the name and spawn site of the fiber that runs here, if one does.
+pub(crate) fn current_name<R>(
+    f: impl FnOnce(Option<&str>, &'static std::panic::Location<'static>) -> R,
+) -> Option<R> {
+    current().map(|fiber| f(fiber.name.as_deref(), fiber.site))
+}

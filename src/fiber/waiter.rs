@@ -1,0 +1,92 @@
+//! Who waits: a fiber or a plain thread, seen only as a state word to settle.
+//!
+//! Sources (the wheel, registrations, join cells, later locks and channels) link nodes that carry a
+//! [`WaiterPtr`]. Settling gives a [`Wake`] to whoever won, and `scheduler` makes it run.
+
+use super::header::{FiberPtr, Header};
+use super::state::{Outcome, Settle, State};
+use super::thread::ThreadBlock;
+use crate::primitives::sync::Arc;
+use std::ptr::NonNull;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Fiber,
+    Thread,
+}
+
+/// The part that fibers and threads share; the first field of both blocks.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Waiter {
+    pub(crate) state: State,
+    pub(super) kind: Kind,
+}
+
+/// A borrowed waiter: valid under the lock of a source that has one of its nodes linked, or in the
+/// hands of its owner (the room's invariant 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaiterPtr(NonNull<Waiter>);
+
+// SAFETY: a waiter is reached from any thread; its state word is atomic and the rest constant.
+unsafe impl Send for WaiterPtr {}
+// SAFETY: as above.
+unsafe impl Sync for WaiterPtr {}
+
+/// A waiter that left its wait and must be made to run, by the holder of this alone.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Wake {
+    Fiber(FiberPtr),
+    Thread(Arc<ThreadBlock>),
+}
+
+impl WaiterPtr {
+    pub(crate) fn of_fiber(fiber: FiberPtr) -> WaiterPtr {
+        WaiterPtr(fiber.as_non_null().cast())
+    }
+
+    pub(crate) fn of_thread(thread: &ThreadBlock) -> WaiterPtr {
+        WaiterPtr(NonNull::from(thread).cast())
+    }
+
+    /// Ends the wait with `outcome` if nobody else did.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock of a source that has a node of this waiter linked.
+    #[inline]
+    pub(crate) unsafe fn settle(self, outcome: Outcome) -> Option<Wake> {
+        // SAFETY: the block is alive, by the caller's promise and the room's invariant 3.
+        let waiter = unsafe { self.0.as_ref() };
+        let settle = waiter.state.settle(outcome);
+        // SAFETY: parked or alive as above; see `wake`.
+        unsafe { self.wake(settle) }
+    }
+
+    /// What a transition asks for.
+    ///
+    /// # Safety
+    ///
+    /// `settle` came from this waiter's state just now, and the block is still alive: a fiber that
+    /// was taken out of its wait is, since nobody but the caller makes it run; a thread is, under
+    /// the source's lock.
+    #[inline]
+    pub(super) unsafe fn wake(self, settle: Settle) -> Option<Wake> {
+        if settle != Settle::Wake {
+            return None;
+        }
+        // SAFETY: as promised by the caller; `kind` never changes.
+        match unsafe { self.0.as_ref() }.kind {
+            Kind::Fiber => Some(Wake::Fiber(FiberPtr::from_non_null(self.0.cast::<Header>()))),
+            Kind::Thread => {
+                let thread = self.0.cast::<ThreadBlock>().as_ptr();
+                // SAFETY: thread blocks live in an Arc, which the waiting thread holds.
+                Some(Wake::Thread(unsafe {
+                    Arc::increment_strong_count(thread);
+                    Arc::from_raw(thread)
+                }))
+            }
+        }
+    }
+}
