@@ -1,1 +1,6 @@
-//! Pure structures: no threads, no clock, no knowledge of fibers.
+//! Pure structures: no threads, no clock reads, no knowledge of fibers.
+
+pub(crate) mod bitmap;
+pub(crate) mod ewma;
+pub(crate) mod list;
+pub(crate) mod rng;

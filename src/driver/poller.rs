@@ -1,0 +1,137 @@
+//! The poller: one thread at a time turns it, waits in it, or interrupts the one who waits.
+
+use super::registration::Registration;
+use super::slots::Slots;
+use super::timers::Timers;
+use crate::fiber::Batch;
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicU64, Ordering};
+use crate::primitives::sync::{Arc, Mutex, MutexGuard, full_fence};
+use mio::{Events, Interest, Poll, Registry, Token, Waker, unix::SourceFd};
+use std::io;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// Events fetched by one call; what is beyond stays ready in the kernel for the next.
+const EVENTS: usize = 1024;
+const WAKER: Token = Token(usize::MAX);
+
+/// The driver of one runtime.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    role: Mutex<Inner>,
+    registry: Registry,
+    waker: Waker,
+    pub(super) slots: Slots,
+    pub(crate) timers: Timers,
+    /// Until when the holder of the role sleeps, in nanoseconds; 0 while nobody sleeps there.
+    /// Written by that holder, read by whoever arms an earlier timer.
+    sleeps_until: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    poll: Poll,
+    events: Events,
+}
+
+/// The right to turn the driver (the room's invariant 1).
+#[derive(Debug)]
+pub(crate) struct Role<'a>(MutexGuard<'a, Inner>);
+
+impl Driver {
+    /// A driver with `shards` timer wheels.
+    pub(crate) fn new(shards: usize) -> io::Result<Arc<Driver>> {
+        let poll = Poll::new()?;
+        let registry = poll.registry().try_clone()?;
+        let waker = Waker::new(&registry, WAKER)?;
+        Ok(Arc::new(Driver {
+            role: Mutex::new(Inner { poll, events: Events::with_capacity(EVENTS) }),
+            registry,
+            waker,
+            slots: Slots::new(),
+            timers: Timers::new(shards, Moment::now()),
+            sleeps_until: AtomicU64::new(0),
+        }))
+    }
+
+    /// Takes the role if nobody has it.
+    pub(crate) fn try_role(&self) -> Option<Role<'_>> {
+        self.role.try_lock().map(Role)
+    }
+
+    /// Looks at sockets and timers without waiting.
+    pub(crate) fn look(&self, role: &mut Role<'_>, now: Moment, settled: &mut Batch) {
+        if self.slots.any_in_use() {
+            self.poll(role, Some(Duration::ZERO), settled);
+        }
+        self.timers.expire(now, settled);
+    }
+
+    /// Waits for sockets, for the next timer, for `until` or for an interrupt.
+    pub(crate) fn wait(&self, role: &mut Role<'_>, until: Moment, settled: &mut Batch) {
+        let mut wake_at = self.timers.next_deadline().min(until);
+        loop {
+            self.sleeps_until.store(wake_at.as_nanos(), Ordering::Relaxed);
+            // Pairs with the fence in `timer_armed`: either the timer's maker sees that we sleep
+            // too long, or we see its timer here.
+            full_fence();
+            let next = self.timers.next_deadline().min(until);
+            if next >= wake_at {
+                break;
+            }
+            wake_at = next;
+        }
+        let timeout = (wake_at != Moment::NEVER).then(|| wake_at.since(Moment::now()));
+        self.poll(role, timeout, settled);
+        self.sleeps_until.store(0, Ordering::Relaxed);
+        self.timers.expire(Moment::now(), settled);
+    }
+
+    fn poll(&self, role: &mut Role<'_>, timeout: Option<Duration>, settled: &mut Batch) {
+        let Inner { poll, events } = &mut *role.0;
+        if let Err(error) = poll.poll(events, timeout) {
+            // A signal; anything else is a bug of ours, and nothing that waiting longer would mend.
+            assert!(error.kind() == io::ErrorKind::Interrupted, "the poller failed: {error}");
+            return;
+        }
+        for event in events.iter().filter(|event| event.token() != WAKER) {
+            self.slots.deliver(event, settled);
+        }
+    }
+
+    /// Makes the thread that waits in the poller return, or the next wait return at once.
+    pub(crate) fn interrupt(&self) {
+        self.waker.wake().expect("the poller's eventfd accepts a write");
+    }
+
+    /// To be called after a timer became the earliest of its shard.
+    pub(crate) fn timer_armed(&self, deadline: Moment) {
+        full_fence();
+        if self.sleeps_until.load(Ordering::Relaxed) > deadline.as_nanos() {
+            self.interrupt();
+        }
+    }
+
+    /// Registers a socket, for both directions, for as long as the registration lives.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says, such as that the limit of watched descriptors is reached.
+    pub(crate) fn register(self: &Arc<Self>, fd: RawFd, blocked: super::Direction) -> io::Result<Registration> {
+        let slot = self.slots.take(blocked);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        match self.registry.register(&mut SourceFd(&fd), Token(slot.token()), interest) {
+            Ok(()) => Ok(Registration::new(Arc::clone(self), slot, fd)),
+            Err(error) => {
+                self.slots.put_back(slot);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn deregister(&self, fd: RawFd) {
+        // The descriptor may have been closed by other means; then there is nothing to undo.
+        let _ = self.registry.deregister(&mut SourceFd(&fd));
+    }
+}

@@ -1,0 +1,110 @@
+//! Deadlines of waits: a wheel per worker, each behind its own lock.
+//!
+//! A worker arms timers in the wheel of its own index, so the lock is hardly ever contended; any
+//! thread that makes a turn looks at all of them, so no timer waits for one busy worker.
+
+use super::wheel::{Entry, Wheel};
+use crate::fiber::{Batch, Outcome, WaiterPtr, Wake};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::Mutex;
+use crate::primitives::sync::atomic::{AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+use std::pin::Pin;
+use std::ptr::NonNull;
+
+#[derive(Debug)]
+pub(crate) struct Timers {
+    shards: Box<[CachePadded<Shard>]>,
+}
+
+#[derive(Debug)]
+struct Shard {
+    /// No timer of the wheel is due before this, in nanoseconds. Written under the lock.
+    next: AtomicU64,
+    wheel: Mutex<Wheel<WaiterPtr>>,
+}
+
+/// One deadline of one wait; stands on the waiting fiber's stack.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    entry: Entry<WaiterPtr>,
+    shard: usize,
+}
+
+impl Timer {
+    pub(crate) fn new(waiter: WaiterPtr, deadline: Moment) -> Timer {
+        Timer { entry: Entry::new(deadline, waiter), shard: 0 }
+    }
+}
+
+impl Timers {
+    pub(super) fn new(shards: usize, now: Moment) -> Timers {
+        let shard = || Shard {
+            next: AtomicU64::new(Moment::NEVER.as_nanos()),
+            wheel: Mutex::new(Wheel::new(now)),
+        };
+        Timers { shards: (0..shards.max(1)).map(|_| CachePadded::new(shard())).collect() }
+    }
+
+    /// Arms `timer` in the wheel of worker `index`. `Some` with the time if the wheel is now due
+    /// earlier than it was, so that the caller must tell the poller.
+    ///
+    /// The caller disarms it before its wait returns, unless the timer ended the wait.
+    #[must_use]
+    pub(crate) fn arm(&self, index: usize, timer: Pin<&mut Timer>) -> Option<Moment> {
+        // SAFETY: the timer is not moved.
+        let timer = unsafe { timer.get_unchecked_mut() };
+        timer.shard = index % self.shards.len();
+        let shard = &self.shards[timer.shard];
+        let mut wheel = shard.wheel.lock();
+        // SAFETY: pinned, and removed by its owner before it goes.
+        unsafe { wheel.insert(NonNull::from(&mut timer.entry)) };
+        let due = wheel.next_deadline()?;
+        let earlier = due.as_nanos() < shard.next.load(Ordering::Relaxed);
+        earlier.then(|| {
+            shard.next.store(due.as_nanos(), Ordering::Relaxed);
+            due
+        })
+    }
+
+    /// Disarms `timer` if it still is armed.
+    pub(crate) fn disarm(&self, timer: Pin<&mut Timer>) {
+        // SAFETY: the timer is not moved.
+        let timer = unsafe { timer.get_unchecked_mut() };
+        let mut wheel = self.shards[timer.shard].wheel.lock();
+        // SAFETY: it is in this wheel or in none.
+        unsafe { wheel.remove(NonNull::from(&mut timer.entry)) };
+    }
+
+    /// No timer is due before this.
+    pub(crate) fn next_deadline(&self) -> Moment {
+        let next = self.shards.iter().map(|shard| shard.next.load(Ordering::Relaxed)).min();
+        next.map_or(Moment::NEVER, Moment::from_nanos)
+    }
+
+    /// Settles every wait whose deadline has passed.
+    pub(crate) fn expire(&self, now: Moment, settled: &mut Batch) {
+        for shard in &self.shards {
+            if shard.next.load(Ordering::Relaxed) <= now.as_nanos() {
+                shard.expire(now, settled);
+            }
+        }
+    }
+}
+
+impl Shard {
+    #[cold]
+    fn expire(&self, now: Moment, settled: &mut Batch) {
+        let mut wheel = self.wheel.lock();
+        while let Some(waiter) = wheel.pop_expired(now) {
+            // SAFETY: the entry was in the wheel and the lock is held.
+            match unsafe { waiter.settle(Outcome::TimedOut) } {
+                Some(Wake::Fiber(fiber)) => settled.push(fiber),
+                Some(Wake::Thread(thread)) => thread.wake(),
+                None => {}
+            }
+        }
+        let next = wheel.next_deadline().unwrap_or(Moment::NEVER);
+        self.next.store(next.as_nanos(), Ordering::Relaxed);
+    }
+}

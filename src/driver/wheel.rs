@@ -1,0 +1,301 @@
+//! A hierarchical timer wheel: deadlines set and cancelled in constant time.
+//!
+//! Used by the driver, one wheel per shard inside the shard's lock; `time` and every wait with a
+//! deadline put an [`Entry`] on the waiting stack into it. Most deadlines are timeouts that are
+//! cancelled, so setting and cancelling must be cheap and firing need not be. The wheel never reads a
+//! clock: `now` is handed in. What a waiter is, it does not know.
+//!
+//! Time is cut into ticks of 2^16 ns (65.5 us). A tick number has eight digits of six bits. An entry
+//! stands at the level of the highest digit in which its tick differs from the wheel's own time, in
+//! the slot of that digit. When time reaches the beginning of a slot above level 0, its entries
+//! *cascade*: they are placed anew, at a lower level. Eight levels cover every deadline there is, so
+//! none is ever beyond the range; a quiet level costs nothing, because time jumps from one occupied
+//! slot to the next by the occupancy words.
+//!
+//! After Varghese and Lauck, "Hashed and hierarchical timing wheels" (1987), scheme 7; levels by the
+//! highest differing digit and the occupancy words as in the Linux kernel's and Tokio's.
+//!
+//! Invariants:
+//! 1. An entry that is linked is in the slot `place(tick)`, a function of its tick and of the wheel's
+//!    `time` as it is *now*: an entry need not remember where it is.
+//! 2. For that, `time` never passes the beginning of an occupied slot without emptying the slot. So
+//!    an occupied slot's digit is above `time`'s at its level (at level 0: not below), and its upper
+//!    digits are `time`'s; everything at one level is earlier than anything at the next, and the
+//!    first slot of the lowest occupied level comes first.
+//! 3. A bit of `occupied` is set exactly if that slot's list is not empty.
+//! 4. `earliest` of an occupied slot is at most the tick of each of its entries, and within the slot's
+//!    span. Removal does not raise it; being emptied resets it.
+//! 5. Ticks round up and `time` rounds down: nothing fires early. [`NEVER_TICK`] is never reached.
+//!
+//! A bound made stale by a removal can make [`Wheel::next_deadline`] early, once: it lies inside its
+//! slot, so when `time` reaches it the slot cascades (2), into levels that were empty, where every
+//! bound starts exact (4). Thus a wake-up that fires nothing leaves exact bounds behind and cannot
+//! repeat, and no long slot is ever searched just to find out how long to sleep.
+
+use crate::primitives::clock::Moment;
+use crate::util::list::{Linked, Links, List};
+use std::fmt;
+use std::ptr::NonNull;
+
+const TICK_BITS: u32 = 16;
+const DIGIT_BITS: u32 = 6;
+const SLOTS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = 8;
+
+/// The tick of [`Moment::NEVER`], and of the last 65 us of the clock's range.
+const NEVER_TICK: u64 = u64::MAX >> TICK_BITS;
+
+// Eight digits hold every tick: no deadline is beyond the top level.
+const _: () = assert!(TICK_BITS + DIGIT_BITS * LEVELS as u32 == u64::BITS);
+
+/// A waiter and its deadline. It stands, pinned, on the waiting stack.
+pub(crate) struct Entry<W> {
+    links: Links<Entry<W>>,
+    /// The deadline in ticks, rounded up.
+    tick: u64,
+    waiter: W,
+}
+
+impl<W> Entry<W> {
+    pub(crate) fn new(deadline: Moment, waiter: W) -> Self {
+        let tick = deadline.as_nanos().div_ceil(1 << TICK_BITS).min(NEVER_TICK);
+        Self {
+            links: Links::new(),
+            tick,
+            waiter,
+        }
+    }
+}
+
+impl<W> fmt::Debug for Entry<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tick, .. } = self;
+        f.debug_struct("Entry").field("tick", tick).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: always the same field, by a raw borrow.
+unsafe impl<W> Linked for Entry<W> {
+    #[inline(always)]
+    unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
+        // SAFETY: alive by the caller, so the field's address is not null.
+        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
+    }
+}
+
+/// Entries, ordered by deadline.
+pub(crate) struct Wheel<W> {
+    /// The tick that the wheel has worked up to.
+    time: u64,
+    /// How many entries are linked.
+    len: usize,
+    /// Bit `l`: level `l` has an occupied slot.
+    levels_occupied: u32,
+    levels: Box<[Level<W>; LEVELS]>,
+}
+
+struct Level<W> {
+    /// Bit `s`: slot `s` is not empty.
+    occupied: u64,
+    slots: [Slot<W>; SLOTS],
+}
+
+struct Slot<W> {
+    entries: List<Entry<W>>,
+    /// No entry of the slot has an earlier tick. Without meaning while the slot is empty.
+    earliest: u64,
+}
+
+/// A slot's coordinates.
+#[derive(Clone, Copy)]
+struct Place {
+    level: usize,
+    slot: usize,
+}
+
+impl<W: Copy> Wheel<W> {
+    pub(crate) fn new(now: Moment) -> Self {
+        let level = |_| Level {
+            occupied: 0,
+            slots: [const { Slot::EMPTY }; SLOTS],
+        };
+        let levels: Box<[_]> = (0..LEVELS).map(level).collect();
+        Self {
+            time: tick_at(now),
+            len: 0,
+            levels_occupied: 0,
+            levels: levels.try_into().ok().expect("as many as there are levels"),
+        }
+    }
+
+    /// How many entries are linked.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Makes `entry` fire at its deadline; at the next [`pop_expired`](Self::pop_expired) if that has
+    /// passed.
+    ///
+    /// # Safety
+    ///
+    /// `entry` is alive and in no wheel. Until it has fired or has been removed it does not move or
+    /// end, and nobody holds a unique reference to it.
+    pub(crate) unsafe fn insert(&mut self, entry: NonNull<Entry<W>>) {
+        // SAFETY: handed over by the caller.
+        unsafe { self.link(entry) };
+        self.len += 1;
+    }
+
+    /// Takes `entry` out; false if it is not in, because it has fired or was never inserted.
+    ///
+    /// # Safety
+    ///
+    /// `entry` is alive and is in this wheel or in none.
+    pub(crate) unsafe fn remove(&mut self, entry: NonNull<Entry<W>>) -> bool {
+        // SAFETY: alive by the caller; the tick never changes.
+        let place = self.place(unsafe { (*entry.as_ptr()).tick });
+        // SAFETY: in this slot if linked at all (invariant 1).
+        let linked = unsafe { self.slot(place).entries.remove(entry) };
+        if linked {
+            self.len -= 1;
+            self.note_removal(place);
+        }
+        linked
+    }
+
+    /// The waiter of the first entry whose deadline is `now` or earlier, in the order of ticks. The
+    /// entry is out before this returns, so that its waiter may be woken and may end it.
+    ///
+    /// Call it until it returns `None`: only then has the wheel arrived at `now`.
+    pub(crate) fn pop_expired(&mut self, now: Moment) -> Option<W> {
+        // Another thread with a later `now` may have been here first.
+        let now = tick_at(now).max(self.time);
+        while let Some(place) = self.first() {
+            let start = self.start(place);
+            if start > now {
+                break;
+            }
+            // No slot begins earlier (invariant 2).
+            self.time = start;
+            if place.level == 0 {
+                return Some(self.fire(place));
+            }
+            self.cascade(place);
+        }
+        self.time = now;
+        None
+    }
+
+    /// When [`pop_expired`](Self::pop_expired) should next be called: the earliest deadline, rounded up
+    /// to a tick, or `None` if none will ever come. Too early if that deadline was removed, but not a
+    /// second time after the call that this led to.
+    pub(crate) fn next_deadline(&self) -> Option<Moment> {
+        let Place { level, slot } = self.first()?;
+        let tick = self.levels[level].slots[slot].earliest;
+        (tick != NEVER_TICK).then(|| Moment::from_nanos(tick << TICK_BITS))
+    }
+
+    /// Unlinks the first entry of a slot that is due.
+    fn fire(&mut self, place: Place) -> W {
+        let entry = self.slot(place).entries.pop_front();
+        let entry = entry.expect("an occupied slot has an entry");
+        self.len -= 1;
+        self.note_removal(place);
+        // SAFETY: it was linked until now, and its owner cannot end it before it gets the lock that
+        // our caller holds.
+        unsafe { (*entry.as_ptr()).waiter }
+    }
+
+    /// Places the entries of a slot that begins now anew, below.
+    fn cascade(&mut self, place: Place) {
+        while let Some(entry) = self.slot(place).entries.pop_front() {
+            // SAFETY: it was linked until now, so its owner keeps to the contract of `insert`. It does
+            // not come back here: its highest digit that differs from `time` is a lower one now.
+            unsafe { self.link(entry) };
+        }
+        self.note_removal(place);
+    }
+
+    /// # Safety
+    ///
+    /// As for [`insert`](Self::insert).
+    unsafe fn link(&mut self, entry: NonNull<Entry<W>>) {
+        // SAFETY: alive by the caller; the tick never changes.
+        let tick = unsafe { (*entry.as_ptr()).tick }.max(self.time);
+        let Place { level, slot } = self.place(tick);
+        self.levels_occupied |= 1 << level;
+        let level = &mut self.levels[level];
+        let earliest = &mut level.slots[slot].earliest;
+        let was_empty = level.occupied & (1 << slot) == 0;
+        *earliest = if was_empty { tick } else { tick.min(*earliest) };
+        level.occupied |= 1 << slot;
+        // SAFETY: handed over by the caller, for as long as it is linked.
+        unsafe { level.slots[slot].entries.push_back(entry) };
+    }
+
+    /// Where an entry with this tick stands (invariant 1). Overdue ones stand in the present slot.
+    #[inline(always)]
+    fn place(&self, tick: u64) -> Place {
+        let tick = tick.max(self.time);
+        // The last digit is made to differ, so that there is a highest one.
+        let differing = (tick ^ self.time) | (SLOTS as u64 - 1);
+        // Ticks have 48 bits, so this is below LEVELS: the remainder only tells the compiler.
+        let level = (differing.ilog2() / DIGIT_BITS) as usize % LEVELS;
+        let slot = (tick >> (level as u32 * DIGIT_BITS)) as usize % SLOTS;
+        Place { level, slot }
+    }
+
+    /// The slot that comes first (invariant 2).
+    fn first(&self) -> Option<Place> {
+        let level = self.levels_occupied.trailing_zeros() as usize;
+        let slot = self.levels.get(level)?.occupied.trailing_zeros() as usize;
+        Some(Place { level, slot })
+    }
+
+    /// The tick at which an occupied slot begins: `time`'s digits above its level (invariant 2), its
+    /// own number, and zeros.
+    fn start(&self, place: Place) -> u64 {
+        let shift = place.level as u32 * DIGIT_BITS;
+        let upper = self.time >> shift >> DIGIT_BITS << DIGIT_BITS;
+        (upper | place.slot as u64) << shift
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, place: Place) -> &mut Slot<W> {
+        &mut self.levels[place.level].slots[place.slot]
+    }
+
+    /// Keeps invariant 3 after entries have left a slot.
+    #[inline(always)]
+    fn note_removal(&mut self, place: Place) {
+        let level = &mut self.levels[place.level];
+        if level.slots[place.slot].entries.is_empty() {
+            level.occupied &= !(1 << place.slot);
+            if level.occupied == 0 {
+                self.levels_occupied &= !(1 << place.level);
+            }
+        }
+    }
+}
+
+impl<W> Slot<W> {
+    const EMPTY: Self = Self {
+        entries: List::new(),
+        earliest: 0,
+    };
+}
+
+/// The last tick that has come at `now`, rounded down (invariant 5).
+fn tick_at(now: Moment) -> u64 {
+    (now.as_nanos() >> TICK_BITS).min(NEVER_TICK - 1)
+}
+
+impl<W> fmt::Debug for Wheel<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { time, len, .. } = self;
+        f.debug_struct("Wheel").field("time", time).field("len", len).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
