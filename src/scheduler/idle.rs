@@ -1,0 +1,137 @@
+//! Who is idle, who searches, and who is to be woken: no wakeup is lost here.
+//!
+//! The protocol (after Go's and Tokio's) and why it loses nothing stand in this room's README.
+
+use crate::primitives::sync::atomic::{AtomicU64, Ordering};
+use crate::primitives::sync::full_fence;
+use crate::util::bitmap::Bitmap;
+use crossbeam_utils::CachePadded;
+
+const PARKED_ONE: u64 = 1 << 32;
+const SEARCHING_ONE: u64 = 1;
+
+/// Counts of searching and parked workers, and a bit for each that is parked.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    /// Parked workers in the upper half, searching ones in the lower.
+    counts: CachePadded<AtomicU64>,
+    parked: Bitmap,
+    workers: u64,
+}
+
+/// How a parked worker found its bit when it woke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Left {
+    /// It woke by itself: a timeout, an event, a spurious wake.
+    ByItself,
+    /// A notifier has claimed it; it counts as searching. The unpark that follows may come late, and
+    /// then ends its next sleep at once.
+    Claimed,
+}
+
+impl Idle {
+    pub(crate) fn new(workers: usize) -> Idle {
+        Idle {
+            counts: CachePadded::new(AtomicU64::new(0)),
+            parked: Bitmap::new(workers),
+            workers: workers as u64,
+        }
+    }
+
+    fn searching(counts: u64) -> u64 {
+        counts & u64::from(u32::MAX)
+    }
+
+    pub(crate) fn parked_workers(&self) -> usize {
+        (self.counts.load(Ordering::Relaxed) >> 32) as usize
+    }
+
+    pub(crate) fn searching_workers(&self) -> usize {
+        Self::searching(self.counts.load(Ordering::Relaxed)) as usize
+    }
+
+    /// Lets a worker search if fewer than half of the workers do (a soft limit).
+    #[must_use]
+    pub(crate) fn begin_search(&self) -> bool {
+        let counts = self.counts.load(Ordering::Relaxed);
+        if 2 * Self::searching(counts) >= self.workers {
+            return false;
+        }
+        self.counts.fetch_add(SEARCHING_ONE, Ordering::AcqRel);
+        true
+    }
+
+    /// Lets a worker search that has seen work.
+    pub(crate) fn begin_search_now(&self) {
+        self.counts.fetch_add(SEARCHING_ONE, Ordering::AcqRel);
+    }
+
+    /// A searcher has found work. `true` if it was the last one: it then wakes the next.
+    #[must_use]
+    pub(crate) fn end_search(&self) -> bool {
+        let before = self.counts.fetch_sub(SEARCHING_ONE, Ordering::AcqRel);
+        debug_assert!(Self::searching(before) > 0);
+        Self::searching(before) == 1
+    }
+
+    /// Publishes that worker `index` is parked and no longer searches. The caller then looks at
+    /// every queue once more before it sleeps.
+    pub(crate) fn park(&self, index: usize, was_searching: bool) {
+        let set = self.parked.set(index);
+        debug_assert!(set, "worker {index} parked twice");
+        let searching = if was_searching { SEARCHING_ONE } else { 0 };
+        self.counts.fetch_add(PARKED_ONE - searching, Ordering::AcqRel);
+        // Pairs with the fence in `notify`: either the caller's last look sees the work, or the
+        // notifier sees this worker parked and not searching.
+        full_fence();
+    }
+
+    /// Worker `index` is awake again.
+    pub(crate) fn unpark(&self, index: usize) -> Left {
+        if !self.parked.clear(index) {
+            return Left::Claimed;
+        }
+        self.counts.fetch_sub(PARKED_ONE, Ordering::AcqRel);
+        Left::ByItself
+    }
+
+    /// After work was made visible: claims the worker that should come and look, if one should.
+    /// `except` (the one in the poller) is claimed only if no other is parked.
+    ///
+    /// The caller must unpark the worker that is returned; it counts as searching from now on.
+    #[inline]
+    #[must_use]
+    pub(crate) fn notify(&self, except: Option<usize>) -> Option<usize> {
+        // Pairs with the fence in `park`.
+        full_fence();
+        let counts = self.counts.load(Ordering::Relaxed);
+        if Self::searching(counts) != 0 || counts < PARKED_ONE {
+            return None;
+        }
+        self.claim_any(except)
+    }
+
+    #[cold]
+    fn claim_any(&self, except: Option<usize>) -> Option<usize> {
+        let preferred = except.and_then(|except| self.parked.claim_lowest_except(except));
+        let index = preferred.or_else(|| self.parked.claim_lowest())?;
+        self.claimed();
+        Some(index)
+    }
+
+    /// Claims worker `index` if it is parked; the caller must unpark it.
+    #[must_use]
+    pub(crate) fn claim(&self, index: usize) -> bool {
+        full_fence();
+        let claimed = self.parked.is_set(index) && self.parked.clear(index);
+        if claimed {
+            self.claimed();
+        }
+        claimed
+    }
+
+    fn claimed(&self) {
+        self.counts.fetch_sub(PARKED_ONE - SEARCHING_ONE, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,107 @@
+//! Making a fiber and putting it where it will be found.
+
+use super::schedule::schedule;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::fiber::{self, FiberPtr, Spec};
+use crate::primitives::sync::Arc;
+use crate::stack::StackSize;
+use std::panic::Location;
+
+/// What a spawn may set.
+#[derive(Debug)]
+pub(crate) struct SpawnOptions {
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) size: Option<StackSize>,
+    pub(crate) site: &'static Location<'static>,
+}
+
+/// The scheduler has been shut down.
+#[derive(Debug)]
+pub(crate) struct Stopped;
+
+/// Makes a fiber that will run `f` on `shared`, and enqueues it. Its join handle exists: the caller
+/// holds it.
+///
+/// # Safety
+///
+/// What `f` and its result borrow must outlive the fiber and its result.
+///
+/// # Errors
+///
+/// [`Stopped`] with nothing spawned; `f` is dropped.
+#[inline]
+pub(crate) unsafe fn spawn<F, T>(
+    shared: &Shared,
+    options: SpawnOptions,
+    f: F,
+) -> Result<FiberPtr, Stopped>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let worker = Worker::current();
+    // SAFETY: valid until the next switch; none comes here.
+    let worker = unsafe { worker.as_ref() }.filter(|worker| std::ptr::eq(worker.shared, shared));
+    if shared.is_stopping() {
+        return Err(Stopped);
+    }
+    let sampled = worker.is_some_and(|worker| worker.own().sampler.take(options.site));
+    let spec = Spec {
+        scheduler: std::ptr::from_ref(shared).cast(),
+        site: options.site,
+        name: options.name,
+        size: options.size.unwrap_or(shared.config.stack_size),
+        sampled,
+    };
+    // SAFETY: passed on; the scheduler outlives its fibers (`Shared::of`).
+    let fiber = unsafe { fiber::allocate(spec, f) };
+    match worker {
+        Some(worker) => {
+            worker.core.stats.spawned.add(1);
+            worker.push_woken(fiber);
+        }
+        None => {
+            shared.outside.spawned.add_shared(1);
+            // SAFETY: just made.
+            unsafe { schedule(fiber) };
+        }
+    }
+    Ok(fiber)
+}
+
+/// The scheduler whose worker the caller is on, if it is on one.
+#[inline]
+pub(crate) fn current() -> Option<*const Shared> {
+    let worker = Worker::current();
+    // SAFETY: valid until the next switch; none comes here.
+    unsafe { worker.as_ref() }.map(|worker| std::ptr::from_ref(worker.shared))
+}
+
+/// Is the caller on a worker of `shared`?
+pub(crate) fn is_here(shared: &Shared) -> bool {
+    current().is_some_and(|here| std::ptr::eq(here, shared))
+}
+
+/// A fiber of this worker is about to yield because its budget is used up.
+#[cold]
+pub(crate) fn count_budget_yield() {
+    // SAFETY: valid until the next switch; none comes here.
+    if let Some(worker) = unsafe { Worker::current().as_ref() } {
+        worker.core.stats.budget_yields.add(1);
+    }
+}
+
+/// The index of the worker that the caller is on, for the choice of a timer wheel.
+pub(crate) fn current_worker_index() -> Option<usize> {
+    let worker = Worker::current();
+    // SAFETY: valid until the next switch; none comes here.
+    unsafe { worker.as_ref() }.map(|worker| worker.core.index)
+}
+
+/// Keeps `shared` for ever if a fiber of it is not done: its control block points there.
+pub(crate) fn release(shared: Arc<Shared>) {
+    if shared.live() != 0 {
+        std::mem::forget(shared);
+    }
+}

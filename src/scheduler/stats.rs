@@ -1,0 +1,91 @@
+//! What each worker counted. Owner-written, read by anyone, so plain loads and stores.
+
+use crate::primitives::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline(always)]
+    pub(crate) fn add(&self, n: u64) {
+        // One writer: no read-modify-write is needed.
+        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// For the few counters that several threads write.
+    pub(crate) fn add_shared(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One worker's counters.
+        #[derive(Debug, Default)]
+        pub(crate) struct Stats {
+            $(pub(crate) $name: Counter,)*
+        }
+
+        /// A worker's counters, or the sum of several workers', since the runtime began.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct WorkerStats {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Stats {
+            pub(crate) fn snapshot(&self) -> WorkerStats {
+                WorkerStats { $($name: self.$name.get(),)* }
+            }
+        }
+
+        impl WorkerStats {
+            /// Every counter by name, for reports.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+
+        impl std::ops::AddAssign for WorkerStats {
+            fn add_assign(&mut self, other: WorkerStats) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Fibers spawned by fibers of this worker.
+    spawned,
+    /// Fibers that ended on this worker.
+    finished,
+    /// Times that a fiber was given the processor.
+    dispatched,
+    /// Fibers taken from other workers.
+    stolen,
+    /// Other workers' rings looked at.
+    steals_tried,
+    /// Times that the worker went to sleep.
+    parked,
+    /// Dispatches from the LIFO slot.
+    lifo_hits,
+    /// Times that the LIFO slot was flushed to the ring, after three dispatches in a row.
+    lifo_flushes,
+    /// Times that the ring was full and half of it went to the injector.
+    overflows,
+    /// Batches taken from the injector.
+    batches,
+    /// Turns of the driver.
+    polls,
+    /// Ticks completed.
+    ticks,
+    /// Yields because a fiber had used up its operations.
+    budget_yields,
+    /// Workers that this one woke.
+    wakes,
+}
