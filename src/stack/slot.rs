@@ -41,6 +41,12 @@ pub(crate) struct SlotHeader {
 const _: () = assert!(size_of::<SlotHeader>() == LINE);
 
 impl SlotHeader {
+    /// The size of this stack.
+    #[inline]
+    pub(crate) fn size(&self) -> StackSize {
+        self.size
+    }
+
     /// The owner last set. Acquire, against [`set_owner`](Self::set_owner).
     #[inline]
     pub(crate) fn owner(&self) -> *mut () {

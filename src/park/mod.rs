@@ -1,0 +1,177 @@
+//! The one way to wait, for fibers and for plain threads.
+//!
+//! Every room above waits like this:
+//!
+//! 1. [`Parking::begin`] opens the wait and gives the waiter;
+//! 2. nodes with that waiter are linked into sources, each under its source's lock, where the
+//!    condition is checked once more;
+//! 3. [`Parking::park`] returns how the wait ended: one outcome, settled once;
+//! 4. every node is unlinked, under its source's lock, before the waiting function returns.
+//!
+//! A fiber leaves its worker to others meanwhile. A plain thread sleeps; so does a fiber whose thread
+//! is unwinding from a panic, because the panic count belongs to the thread and must not be left to
+//! another fiber.
+
+use crate::driver::Timer;
+use crate::fiber::{self, Ends, FiberPtr, ThreadBlock, WaitInfo, WaiterPtr};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::Arc;
+use crate::primitives::thread;
+use crate::scheduler::{self, Shared};
+use std::pin::pin;
+
+pub(crate) use crate::fiber::Outcome;
+pub(crate) use crate::scheduler::wake;
+
+/// What a wait is for and how it may end besides by its sources.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// A word for people, such as "accept" or "join".
+    pub(crate) reason: &'static str,
+    /// The address of what is waited for; 0 for none.
+    pub(crate) object: usize,
+    pub(crate) deadline: Option<Moment>,
+    /// A cancel ends it.
+    pub(crate) cancellable: bool,
+    /// The unpark permit ends it.
+    pub(crate) permit: bool,
+}
+
+impl Wait {
+    /// A wait that only its sources end.
+    pub(crate) fn new(reason: &'static str) -> Wait {
+        Wait { reason, object: 0, deadline: None, cancellable: false, permit: false }
+    }
+}
+
+/// The calling fiber, if it may leave its worker now.
+#[inline]
+pub(crate) fn current_fiber() -> Option<FiberPtr> {
+    fiber::current().filter(|_| !thread::panicking())
+}
+
+/// An open wait of the calling fiber or thread.
+#[derive(Debug)]
+pub(crate) struct Parking(Who);
+
+#[derive(Debug)]
+enum Who {
+    Fiber(FiberPtr),
+    Thread(Arc<ThreadBlock>),
+}
+
+impl Parking {
+    /// Opens a wait; the one before has unlinked all its nodes.
+    #[inline]
+    pub(crate) fn begin() -> Parking {
+        match current_fiber() {
+            Some(fiber) => {
+                fiber.state().begin_wait();
+                Parking(Who::Fiber(fiber))
+            }
+            None => {
+                let thread = fiber::thread_block();
+                thread.state().begin_wait();
+                Parking(Who::Thread(thread))
+            }
+        }
+    }
+
+    /// Takes the unpark permit if it is there; no wait is needed then.
+    pub(crate) fn take_permit(&self) -> bool {
+        match &self.0 {
+            Who::Fiber(fiber) => fiber.state().take_permit(),
+            Who::Thread(thread) => thread.state().take_permit(),
+        }
+    }
+
+    pub(crate) fn waiter(&self) -> WaiterPtr {
+        match &self.0 {
+            Who::Fiber(fiber) => fiber.as_waiter(),
+            Who::Thread(thread) => WaiterPtr::of_thread(thread),
+        }
+    }
+
+    /// Waits until the wait is settled.
+    #[inline]
+    pub(crate) fn park(&self, wait: Wait) -> Outcome {
+        match &self.0 {
+            Who::Fiber(fiber) => park_fiber(*fiber, wait),
+            Who::Thread(thread) => {
+                let ends = Ends { permit: wait.permit, cancel: false };
+                thread.wait(ends, wait.deadline)
+            }
+        }
+    }
+}
+
+#[inline]
+fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
+    let info = WaitInfo { reason: wait.reason, object: wait.object, since: Moment::NEVER };
+    // SAFETY: the calling fiber's own.
+    let shielded = unsafe {
+        fiber.note_wait(info);
+        fiber.shields.with(|depth| *depth != 0)
+    };
+    let ends = Ends { permit: wait.permit, cancel: wait.cancellable && !shielded };
+    match wait.deadline.filter(|deadline| *deadline != Moment::NEVER) {
+        // SAFETY: the calling fiber, on its worker.
+        None => unsafe { scheduler::park(fiber, ends) },
+        Some(deadline) => park_until(fiber, ends, deadline),
+    }
+    fiber.state().load().outcome()
+}
+
+#[inline(never)]
+fn park_until(fiber: FiberPtr, ends: Ends, deadline: Moment) {
+    // SAFETY: a fiber's scheduler outlives the fiber.
+    let driver = unsafe { &(*Shared::of(fiber)).driver };
+    let mut timer = pin!(Timer::new(fiber.as_waiter(), deadline));
+    let index = scheduler::current_worker_index().unwrap_or(0);
+    if let Some(due) = driver.timers.arm(index, timer.as_mut()) {
+        driver.timer_armed(due);
+    }
+    // SAFETY: the calling fiber, on its worker.
+    unsafe { scheduler::park(fiber, ends) };
+    if fiber.state().load().outcome() != Outcome::TimedOut {
+        driver.timers.disarm(timer);
+    }
+}
+
+/// Lets other fibers of this worker run; on a plain thread, other threads.
+#[inline]
+pub(crate) fn yield_now() {
+    match current_fiber() {
+        // SAFETY: the calling fiber, on its worker.
+        Some(fiber) => unsafe { scheduler::yield_now(fiber) },
+        None => thread::yield_now(),
+    }
+}
+
+/// Charges the running fiber for an operation that could have waited and did not. Called before
+/// the operation: a fiber that has used up its budget yields first.
+#[inline]
+pub(crate) fn charge(fiber: FiberPtr) {
+    let seat = fiber::seat();
+    // SAFETY: a fiber runs on a worker; the seat is valid until the next switch.
+    let left = unsafe { &(*seat).operations };
+    match left.get() {
+        0 => {
+            scheduler::count_budget_yield();
+            // SAFETY: the calling fiber, on its worker. A new dispatch brings a new budget.
+            unsafe { scheduler::yield_now(fiber) };
+        }
+        n => left.set(n - 1),
+    }
+}
+
+/// Sleeps until `deadline`.
+pub(crate) fn sleep_until(deadline: Moment) {
+    match current_fiber() {
+        Some(_) => {
+            let wait = Wait { deadline: Some(deadline), ..Wait::new("sleep") };
+            let _ = Parking::begin().park(wait);
+        }
+        None => thread::sleep(deadline.since(Moment::now())),
+    }
+}

@@ -1,0 +1,149 @@
+//! The handle of a fiber: its result, its end, its cancel.
+
+use crate::fiber::{FiberPtr, FiberRef, Holders, Settle, Wake};
+use crate::park::{Parking, Wait};
+use crate::scheduler::{self, Shared, SpawnOptions};
+use std::fmt;
+use std::marker::PhantomData;
+use std::thread;
+
+/// Owns the right to a fiber's result; dropping it lets the fiber go on by itself.
+///
+/// It mirrors [`std::thread::JoinHandle`]; `thread` gives a [`volt::thread::Thread`].
+///
+/// [`volt::thread::Thread`]: crate::thread::Thread
+pub struct JoinHandle<T> {
+    /// `None` if the runtime had been shut down.
+    fiber: Option<FiberPtr>,
+    result: PhantomData<fn() -> T>,
+}
+
+// SAFETY: the handle moves a `T` out of the fiber, and shares nothing but its state word.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: `&JoinHandle` gives access to the state word only.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish_non_exhaustive()
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// # Safety
+    ///
+    /// What `f` and its result borrow must outlive the fiber and its result.
+    #[inline]
+    pub(crate) unsafe fn spawn<F>(shared: &Shared, options: SpawnOptions, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: passed on.
+        let fiber = unsafe { scheduler::spawn(shared, options, f) }.ok();
+        JoinHandle { fiber, result: PhantomData }
+    }
+
+    /// Waits for the fiber's end and returns its result; for one that panicked, the payload. A fiber
+    /// waits without holding its worker, a plain thread sleeps.
+    ///
+    /// # Errors
+    ///
+    /// The payload of the fiber's panic. A [`StackError`](crate::StackError) if there was no memory
+    /// for its stack. A message if the runtime had been shut down before it could run.
+    pub fn join(mut self) -> thread::Result<T> {
+        let Some(fiber) = self.fiber.take() else {
+            return Err(Box::new("the runtime has been shut down: the fiber was not spawned"));
+        };
+        wait_for_end(fiber);
+        // SAFETY: the fiber is done and the handle owns its result, read once; then the handle lets
+        // go of the block.
+        unsafe {
+            let result = fiber.result().cast::<thread::Result<T>>().read();
+            release(fiber);
+            result
+        }
+    }
+
+    /// Has the fiber ended? Its `join` then returns at once.
+    pub fn is_finished(&self) -> bool {
+        self.fiber.is_none_or(|fiber| fiber.state().load().is_done())
+    }
+
+    /// Asks the fiber to end: its current and later I/O waits return an error for which
+    /// [`volt::cancel::is_cancelled`](crate::cancel::is_cancelled) holds.
+    ///
+    /// A fiber that does not wait does not notice. Returns at once; `join` waits for the end.
+    pub fn cancel(&self) {
+        let Some(fiber) = self.fiber else { return };
+        if fiber.state().cancel() == Settle::Wake {
+            scheduler::wake(Wake::Fiber(fiber));
+        }
+    }
+
+    pub(crate) fn reference(&self) -> Option<FiberRef> {
+        let fiber = self.fiber?;
+        let _lock = fiber.join.lock();
+        Some(fiber.reference())
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(fiber) = self.fiber.take() else { return };
+        if fiber.state().detach().is_err() {
+            drop_finished(fiber);
+        }
+    }
+}
+
+/// The fiber was done first: its result is the handle's to drop.
+#[cold]
+fn drop_finished(fiber: FiberPtr) {
+    struct Release(FiberPtr);
+    impl Drop for Release {
+        fn drop(&mut self) {
+            // SAFETY: the fiber is done, and its result dropped or being unwound from.
+            unsafe { release(self.0) };
+        }
+    }
+    let release = Release(fiber);
+    drop(fiber.join.lock());
+    // SAFETY: the fiber is done and the handle owns its result. A panic of its destructor comes out
+    // here, as it does from a plain value.
+    unsafe { release.0.drop_result() };
+}
+
+/// Returns when the fiber is done and has let go of its join lock.
+fn wait_for_end(fiber: FiberPtr) {
+    if fiber.state().load().is_done() {
+        drop(fiber.join.lock());
+        return;
+    }
+    let parking = Parking::begin();
+    {
+        let mut join = fiber.join.lock();
+        if fiber.state().load().is_done() {
+            return;
+        }
+        join.joiner = Some(parking.waiter());
+    }
+    let object = fiber.as_ptr() as usize;
+    let _ = parking.park(Wait { object, ..Wait::new("join") });
+    // Whoever settled this wait did it under the lock, and took the waiter out.
+    debug_assert!(fiber.join.lock().joiner.is_none());
+    drop(fiber.join.lock());
+}
+
+/// The handle lets go of the block.
+///
+/// # Safety
+///
+/// The fiber is done, its result is gone, and its join lock was taken once since.
+unsafe fn release(fiber: FiberPtr) {
+    if fiber.state().release_join() == Holders::None {
+        // SAFETY: that transition made the last hold false.
+        unsafe { fiber.free() };
+    }
+}

@@ -1,0 +1,22 @@
+//! The runtime: settings, worker threads, the default runtime, handles. The only room that wires
+//! the others.
+
+mod builder;
+mod default;
+mod describe;
+mod handle;
+mod join;
+mod pool;
+#[allow(clippy::module_inception, reason = "the room's main type")]
+mod runtime;
+
+pub use crate::scheduler::{Migrate, WorkerStats};
+pub use builder::Builder;
+pub use handle::{Handle, Stats};
+pub use join::JoinHandle;
+pub use runtime::{Runtime, ShutdownError};
+#[doc(hidden)]
+pub use runtime::{go, run, yield_now};
+
+pub(crate) use default::spawn_current;
+pub(crate) use handle::scheduler_here;

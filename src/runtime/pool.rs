@@ -1,0 +1,114 @@
+//! The worker threads of a runtime: start, and leave.
+
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::{Arc, Condvar, Mutex};
+use crate::primitives::thread;
+use crate::scheduler::{self, Shared};
+use std::io;
+
+/// The threads of one runtime.
+#[derive(Debug)]
+pub(super) struct Pool {
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    left: Arc<Left>,
+}
+
+/// The indices of workers whose threads have left their loops and are about to end.
+#[derive(Debug, Default)]
+struct Left {
+    indices: Mutex<Vec<usize>>,
+    changed: Condvar,
+}
+
+impl Pool {
+    pub(super) fn empty() -> Pool {
+        Pool { threads: Mutex::new(Vec::new()), left: Arc::default() }
+    }
+
+    /// Starts a thread for every worker.
+    pub(super) fn start(shared: &Arc<Shared>) -> io::Result<Pool> {
+        let pool = Pool::empty();
+        for index in 0..shared.config.workers {
+            let (scheduler, left) = (Arc::clone(shared), Arc::clone(&pool.left));
+            let started = thread::Builder::new()
+                .name(format!("{}-{index}", shared.config.thread_name))
+                .spawn(move || {
+                    worker_thread(&scheduler, index);
+                    drop(scheduler);
+                    left.indices.lock().push(index);
+                    left.changed.notify_all();
+                });
+            match started {
+                Ok(thread) => pool.threads.lock().push(thread),
+                Err(error) => {
+                    shared.stop();
+                    let message = format!("worker thread {index} of {}: {error}", shared.config.workers);
+                    return Err(io::Error::new(error.kind(), message));
+                }
+            }
+        }
+        Ok(pool)
+    }
+
+    /// Joins the threads that leave until `deadline`; returns the names of the others, which are
+    /// detached.
+    pub(super) fn join(&self, deadline: Moment) -> Vec<String> {
+        let mut threads = self.threads.lock();
+        let left = self.wait_left(threads.len(), deadline);
+        let mut stuck = Vec::new();
+        for (index, thread) in threads.drain(..).enumerate() {
+            if left.contains(&index) {
+                let _ = thread.join();
+            } else {
+                stuck.push(thread.thread().name().unwrap_or("<unnamed>").to_owned());
+            }
+        }
+        stuck
+    }
+
+    fn wait_left(&self, all: usize, deadline: Moment) -> Vec<usize> {
+        let mut indices = self.left.indices.lock();
+        while indices.len() < all {
+            let left = deadline.since(Moment::now());
+            if left.is_zero() {
+                break;
+            }
+            self.left.changed.wait_for(&mut indices, left);
+        }
+        indices.clone()
+    }
+}
+
+fn worker_thread(shared: &Shared, index: usize) {
+    block_signals();
+    if let Some(hook) = &shared.config.on_thread_start {
+        hook();
+    }
+    scheduler::run(shared, index, Moment::NEVER, &|| false);
+    if let Some(hook) = &shared.config.on_thread_stop {
+        hook();
+    }
+}
+
+/// Signals that are sent to the process go to the program's own threads; those that tell of a fault
+/// of the running code, and the profiler's, stay.
+fn block_signals() {
+    const KEPT: [libc::c_int; 7] = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGPROF,
+        libc::SIGABRT,
+    ];
+    // SAFETY: a local set, filled before use; the call changes this thread's mask only.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigfillset(&mut set);
+        for signal in KEPT {
+            libc::sigdelset(&mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}

@@ -1,0 +1,233 @@
+//! A runtime: its life from build to shutdown.
+
+use super::handle::{Handle, Stats};
+use super::join::JoinHandle;
+use super::pool::Pool;
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::{Arc, Mutex};
+use crate::scheduler::{self, Shared, SpawnOptions};
+use crate::{fiber, park};
+use std::fmt;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::panic::{Location, resume_unwind};
+use std::time::Duration;
+
+/// Threads that are told to leave get at least this long, whatever the deadline.
+const LEAVE: Duration = Duration::from_millis(100);
+
+/// Runs fibers. Made by a [`Builder`](super::Builder); most programs use the default runtime and
+/// never name one.
+///
+/// Dropping a runtime stops it without waiting for its fibers: those that are parked or queued do not
+/// run again. [`shutdown`](Runtime::shutdown) waits.
+#[derive(Debug)]
+pub struct Runtime {
+    handle: ManuallyDrop<Handle>,
+    pool: Pool,
+    /// For a current-thread runtime: held by the thread that runs it.
+    driven: Option<Mutex<()>>,
+}
+
+/// Not everything had ended at the deadline of a shutdown.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ShutdownError {
+    /// Fibers that had not ended; they do not run again.
+    pub fibers: u64,
+    /// Names of worker threads that did not come back from the code of a fiber; they are detached.
+    pub threads: Vec<String>,
+}
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} fibers had not ended at the deadline of the shutdown", self.fibers)?;
+        if !self.threads.is_empty() {
+            write!(f, "; threads still in a fiber's code: {}", self.threads.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ShutdownError {}
+
+impl Runtime {
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Runtime> {
+        let pool = Pool::start(&shared)?;
+        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, driven: None })
+    }
+
+    pub(super) fn current_thread(shared: Arc<Shared>) -> Runtime {
+        Runtime {
+            handle: ManuallyDrop::new(Handle(shared)),
+            pool: Pool::empty(),
+            driven: Some(Mutex::new(())),
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.handle.0
+    }
+
+    /// A reference to this runtime, to spawn on it from anywhere.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Starts a fiber that runs `f` on this runtime. See [`Handle::go`].
+    #[track_caller]
+    pub fn go<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.handle.go(f)
+    }
+
+    /// Runs `f` as a fiber of this runtime, and blocks the caller until it has its result. A
+    /// current-thread runtime runs all its fibers meanwhile, on the calling thread.
+    ///
+    /// `f` may borrow, since the call does not return before it has ended.
+    ///
+    /// # Panics
+    ///
+    /// With the payload of `f`, if `f` panics. If the runtime has been shut down. On a fiber, if
+    /// this is a current-thread runtime: it would block the fiber's worker.
+    #[track_caller]
+    pub fn run<F, T>(&self, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let options = SpawnOptions { name: None, size: None, site: Location::caller() };
+        // SAFETY: `finish` returns, or unwinds, only after the fiber's end.
+        let fiber = unsafe { JoinHandle::spawn(self.shared(), options, f) };
+        if let Some(driven) = &self.driven {
+            assert!(
+                fiber::current().is_none(),
+                "a current-thread runtime cannot be run from inside a fiber",
+            );
+            let _driver = driven.lock();
+            scheduler::run(self.shared(), 0, Moment::NEVER, &|| fiber.is_finished());
+        }
+        finish(fiber)
+    }
+
+    /// Counters at this moment.
+    pub fn stats(&self) -> Stats {
+        self.handle.stats()
+    }
+
+    /// Waits until every fiber has ended, at most for `timeout`, then stops the workers.
+    ///
+    /// A current-thread runtime runs its fibers meanwhile, on the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// What had not ended at the deadline. Those fibers do not run again; fibers that never started
+    /// are dropped, and their joins say so. A thread that is stuck in a fiber's code is detached, and
+    /// leaves when that code returns.
+    pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownError> {
+        self.end(Moment::now().saturating_add(timeout))
+    }
+
+    fn end(&self, deadline: Moment) -> Result<(), ShutdownError> {
+        let shared = self.shared();
+        if deadline > Moment::now() {
+            match &self.driven {
+                Some(_) => scheduler::run(shared, 0, deadline, &|| {
+                    shared.live() == 0 || Moment::now() >= deadline
+                }),
+                None => shared.wait_drained(deadline),
+            }
+        }
+        shared.stop();
+        let mut threads = Vec::new();
+        // On one of its own workers it cannot wait for that worker to leave.
+        if !scheduler::is_here(shared) {
+            threads = self.pool.join(deadline.max(Moment::now().saturating_add(LEAVE)));
+            if threads.is_empty() {
+                shared.drop_unstarted();
+            }
+        }
+        match shared.live() {
+            0 if threads.is_empty() => Ok(()),
+            fibers => Err(ShutdownError { fibers, threads }),
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // What did not end was the caller's to wait for.
+        let _ = self.end(Moment::default());
+        // SAFETY: taken once, here.
+        let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
+        scheduler::release(handle.0);
+    }
+}
+
+/// The result of a fiber that `run` has spawned, once it has ended.
+fn finish<T>(fiber: JoinHandle<T>) -> T {
+    match fiber.join() {
+        Ok(value) => value,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// Runs `f` as a fiber and blocks the caller until it has its result: the way into volt from `main`.
+///
+/// On a plain thread it uses the default runtime, which starts at its first use; inside a fiber it
+/// spawns on the fiber's runtime and waits. `f` may borrow, since the call does not return before it
+/// has ended.
+///
+/// # Panics
+///
+/// With the payload of `f`, if `f` panics. If the default runtime cannot start.
+///
+/// ```
+/// let words = vec!["plain", "code"];
+/// let text = volt::run(|| words.join(" "));
+/// assert_eq!(text, "plain code");
+/// ```
+#[track_caller]
+pub fn run<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let options = SpawnOptions { name: None, size: None, site: Location::caller() };
+    // SAFETY: `finish` returns, or unwinds, only after the fiber's end.
+    finish(unsafe { super::default::spawn_current(options, f) })
+}
+
+/// Starts a fiber that runs `f`: on the runtime of the calling fiber, or on the default runtime,
+/// which starts at its first use. Costs tens of nanoseconds; a stack is taken when it first runs.
+///
+/// Dropping the handle lets the fiber go on by itself. A panic of `f` ends this fiber only.
+///
+/// # Panics
+///
+/// If the default runtime cannot start.
+///
+/// ```
+/// let fiber = volt::go(|| 6 * 7);
+/// assert_eq!(fiber.join().unwrap(), 42);
+/// ```
+#[track_caller]
+#[inline]
+pub fn go<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let options = SpawnOptions { name: None, size: None, site: Location::caller() };
+    // SAFETY: both are 'static.
+    unsafe { super::default::spawn_current(options, f) }
+}
+
+/// Lets the other runnable fibers of this worker run first; on a plain thread, other threads.
+#[inline]
+pub fn yield_now() {
+    park::yield_now();
+}

@@ -1,0 +1,51 @@
+//! Fibers with the interface of [`std::thread`]: replace `std::` by `volt::`.
+//!
+//! Everything here works on fibers and on plain threads alike: [`current`], [`park`] and [`sleep`]
+//! mean the fiber where one runs, else the thread.
+
+mod builder;
+mod handle;
+mod scope;
+
+use crate::park::{Parking, Wait};
+use crate::primitives::clock::Moment;
+use std::time::Duration;
+
+pub use crate::fiber::{AccessError, LocalKey};
+pub use crate::runtime::{JoinHandle, yield_now};
+pub use crate::time::{sleep, sleep_until};
+pub use builder::{Builder, spawn};
+pub use handle::{Thread, ThreadId, current};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use std::thread::{Result, available_parallelism, panicking};
+
+/// Waits until the calling fiber's (or plain thread's) permit is there, and takes it.
+///
+/// [`Thread::unpark`] makes the permit available; two of them make one. Unlike the standard
+/// library's, it does not return without a permit.
+///
+/// ```
+/// let fiber = volt::go(|| {
+///     volt::thread::park();
+///     "woken"
+/// });
+/// fiber.thread().unpark();
+/// assert_eq!(fiber.join().unwrap(), "woken");
+/// ```
+pub fn park() {
+    park_until(None);
+}
+
+/// As [`park`], but for at most `timeout`.
+pub fn park_timeout(timeout: Duration) {
+    park_until(Some(Moment::now().saturating_add(timeout)));
+}
+
+fn park_until(deadline: Option<Moment>) {
+    let parking = Parking::begin();
+    if parking.take_permit() {
+        return;
+    }
+    let _ = parking.park(Wait { deadline, permit: true, ..Wait::new("park") });
+}
+

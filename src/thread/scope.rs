@@ -1,0 +1,200 @@
+//! Fibers that borrow from their parent's stack; mirrors [`std::thread::scope`].
+//!
+//! # Invariant
+//!
+//! `scope` returns, or unwinds, only when `running` is zero; and a fiber counts as running until its
+//! closure is gone and its result has been taken by its handle or dropped.
+
+use super::handle::{Thread, current};
+use super::{Builder, park};
+use crate::primitives::sync::Arc;
+use crate::primitives::sync::UnsafeCell;
+use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::runtime::JoinHandle;
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::thread::Result;
+
+/// Spawns fibers that may borrow what outlives the scope. Given to the closure of [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    data: Arc<ScopeData>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+struct ScopeData {
+    running: AtomicUsize,
+    panicked: AtomicBool,
+    owner: Thread,
+}
+
+impl ScopeData {
+    fn one_ended(&self, panicked: bool) {
+        if panicked {
+            self.panicked.store(true, Ordering::Relaxed);
+        }
+        // Release: all that the fiber did is seen by the scope's owner.
+        if self.running.fetch_sub(1, Ordering::Release) == 1 {
+            self.owner.unpark();
+        }
+    }
+}
+
+/// A fiber's result on its way to its handle; counts as running until both have let go of it.
+struct Packet<'scope, T> {
+    scope: Arc<ScopeData>,
+    result: UnsafeCell<Option<Result<T>>>,
+    borrow: PhantomData<&'scope ()>,
+}
+
+// SAFETY: written by the fiber before it is done, read by the handle after.
+unsafe impl<T: Send> Sync for Packet<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Packet<'_, T> {}
+
+impl<T> Drop for Packet<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: the last reference.
+        let result = self.result.with_mut(|place| unsafe { (*place).take() });
+        // A panic that nobody has taken by `join`.
+        let panicked = matches!(result, Some(Err(_)));
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
+            // The standard library aborts here; one fiber's destructor is no reason to.
+            std::mem::forget(payload);
+        }
+        self.scope.one_ended(panicked);
+    }
+}
+
+/// Owns the right to a scoped fiber's result; mirrors [`std::thread::ScopedJoinHandle`].
+pub struct ScopedJoinHandle<'scope, T> {
+    fiber: JoinHandle<()>,
+    packet: Arc<Packet<'scope, T>>,
+}
+
+/// Calls `f` with a scope whose fibers may borrow from the caller's stack, and waits for all of them.
+///
+/// # Panics
+///
+/// With the payload of `f`; else, if a fiber panicked whose handle nobody joined, with a message.
+///
+/// ```
+/// let mut numbers = [1, 2, 3, 4];
+/// let (left, right) = numbers.split_at_mut(2);
+/// volt::thread::scope(|scope| {
+///     scope.spawn(|| left.iter_mut().for_each(|n| *n *= 10));
+///     scope.spawn(|| right.iter_mut().for_each(|n| *n *= 100));
+/// });
+/// assert_eq!(numbers, [10, 20, 300, 400]);
+/// ```
+#[track_caller]
+pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    let scope = Scope {
+        data: Arc::new(ScopeData {
+            running: AtomicUsize::new(0),
+            panicked: AtomicBool::new(false),
+            owner: current(),
+        }),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    while scope.data.running.load(Ordering::Acquire) != 0 {
+        park();
+    }
+    match result {
+        Err(payload) => resume_unwind(payload),
+        Ok(_) if scope.data.panicked.load(Ordering::Relaxed) => panic!("a scoped fiber panicked"),
+        Ok(value) => value,
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Starts a fiber in this scope.
+    #[track_caller]
+    pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        Builder::new().spawn_scoped(self, f).expect("the default settings are valid")
+    }
+}
+
+impl Builder {
+    /// As [`Scope::spawn`], with this builder's name and stack size.
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Builder::spawn).
+    #[track_caller]
+    pub fn spawn_scoped<'scope, F, T>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        f: F,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        scope.data.running.fetch_add(1, Ordering::Relaxed);
+        let packet = Arc::new(Packet {
+            scope: Arc::clone(&scope.data),
+            result: UnsafeCell::new(None),
+            borrow: PhantomData,
+        });
+        let theirs = Arc::clone(&packet);
+        let body = move || {
+            let result = catch_unwind(AssertUnwindSafe(f));
+            // SAFETY: nobody reads it before the fiber is done.
+            theirs.result.with_mut(|place| unsafe { *place = Some(result) });
+            drop(theirs);
+        };
+        // SAFETY: `scope` waits until both references to the packet are gone, and the closure drops
+        // its own as its last act; so what `f` and `T` borrow outlives them.
+        let fiber = unsafe { self.spawn_here(Location::caller(), body) }?;
+        Ok(ScopedJoinHandle { fiber, packet })
+    }
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits for the fiber's end and returns its result.
+    ///
+    /// # Errors
+    ///
+    /// As [`JoinHandle::join`].
+    pub fn join(self) -> Result<T> {
+        self.fiber.join()?;
+        // SAFETY: the fiber is done, and this is its only handle.
+        let result = self.packet.result.with_mut(|place| unsafe { (*place).take() });
+        result.expect("a scoped fiber that ended has left its result")
+    }
+
+    /// The fiber, for its id, its name and its `unpark`.
+    pub fn thread(&self) -> Thread {
+        self.fiber.thread()
+    }
+
+    /// Has the fiber ended? Its `join` then returns at once.
+    pub fn is_finished(&self) -> bool {
+        self.fiber.is_finished()
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let running = self.data.running.load(Ordering::Relaxed);
+        f.debug_struct("Scope").field("running", &running).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedJoinHandle").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,171 @@
+//! Clock, sleep and intervals; mirrors [`std::time`].
+
+use crate::park;
+use crate::primitives::clock::Moment;
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+pub use std::time::Duration;
+
+/// A point in time on the runtime's monotonic clock; mirrors [`std::time::Instant`].
+///
+/// ```
+/// use volt::time::{Duration, Instant};
+///
+/// let start = Instant::now();
+/// volt::sleep(Duration::from_millis(2));
+/// assert!(start.elapsed() >= Duration::from_millis(2));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(pub(crate) Moment);
+
+impl Instant {
+    /// The present.
+    pub fn now() -> Instant {
+        Instant(Moment::now())
+    }
+
+    /// The time since `earlier`; zero if that is the later one.
+    pub fn duration_since(&self, earlier: Instant) -> Duration {
+        self.0.since(earlier.0)
+    }
+
+    /// The time since `earlier`; `None` if that is the later one.
+    pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
+        (*self >= earlier).then(|| self.0.since(earlier.0))
+    }
+
+    /// As [`duration_since`](Instant::duration_since).
+    pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
+        self.0.since(earlier.0)
+    }
+
+    /// The time since this instant.
+    pub fn elapsed(&self) -> Duration {
+        Moment::now().since(self.0)
+    }
+
+    /// `self + duration`; `None` past the clock's range.
+    pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
+        self.0.checked_add(duration).map(Instant)
+    }
+
+    /// `self - duration`; `None` before the clock's range.
+    pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
+        let nanos = u64::try_from(duration.as_nanos()).ok()?;
+        self.0.as_nanos().checked_sub(nanos).map(|nanos| Instant(Moment::from_nanos(nanos)))
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Instant({:?})", Duration::from_nanos(self.0.as_nanos()))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, duration: Duration) -> Instant {
+        self.checked_add(duration).expect("overflow when adding a duration to an instant")
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+
+    fn sub(self, duration: Duration) -> Instant {
+        self.checked_sub(duration).expect("overflow when subtracting a duration from an instant")
+    }
+}
+
+impl SubAssign<Duration> for Instant {
+    fn sub_assign(&mut self, duration: Duration) {
+        *self = *self - duration;
+    }
+}
+
+impl Sub<Instant> for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Instant) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+impl From<std::time::Instant> for Instant {
+    fn from(instant: std::time::Instant) -> Instant {
+        let (here, there) = (Moment::now(), std::time::Instant::now());
+        match instant.checked_duration_since(there) {
+            Some(ahead) => Instant(here.saturating_add(ahead)),
+            None => Instant(here).checked_sub(there - instant).unwrap_or(Instant(Moment::default())),
+        }
+    }
+}
+
+/// Waits for `duration`; a fiber leaves its worker to others meanwhile.
+///
+/// A deadline is never early. It is late by less than 0.1 ms while workers are busy, and by up to a
+/// millisecond more when the process was idle. A zero duration only yields.
+pub fn sleep(duration: Duration) {
+    if duration.is_zero() {
+        return park::yield_now();
+    }
+    match Moment::now().checked_add(duration) {
+        Some(deadline) => park::sleep_until(deadline),
+        None => park::sleep_until(Moment::NEVER),
+    }
+}
+
+/// Waits until `deadline`, which may be an [`Instant`] or the standard library's.
+pub fn sleep_until(deadline: impl Into<Instant>) {
+    park::sleep_until(deadline.into().0);
+}
+
+/// Ticks once every `period`, first at once.
+///
+/// # Panics
+///
+/// If `period` is zero.
+///
+/// ```
+/// use volt::time::{Duration, interval};
+///
+/// let mut every = interval(Duration::from_millis(1));
+/// every.tick();
+/// every.tick();
+/// ```
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    assert!(!period.is_zero(), "an interval needs a period above zero");
+    Interval { period, next: Instant::now() }
+}
+
+/// See [`interval`].
+#[derive(Debug)]
+pub struct Interval {
+    period: Duration,
+    next: Instant,
+}
+
+impl Interval {
+    /// Waits for the next tick and returns when it was due. Ticks that were missed come at once, one
+    /// after the other, so that the count stays right.
+    pub fn tick(&mut self) -> Instant {
+        let due = self.next;
+        sleep_until(due);
+        self.next = due.checked_add(self.period).unwrap_or(Instant(Moment::NEVER));
+        due
+    }
+
+    /// The time between two ticks.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+}
