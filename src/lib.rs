@@ -12,6 +12,7 @@ pub mod runtime;
 pub mod cancel;
 pub mod time;
 pub mod thread;
+mod io;
 
 pub use runtime::{JoinHandle, go, run, yield_now};
 pub use stack::{SiteUsage, StackError};

@@ -1,0 +1,251 @@
+//! A file descriptor whose operations wait: on a fiber through the runtime's driver, on a plain
+//! thread in `poll(2)`.
+//!
+//! # Invariants
+//!
+//! 1. The descriptor is registered with a driver when a fiber of that driver's runtime first has to
+//!    wait for it, and stays so until it is closed. One that is used under two runtimes has a
+//!    registration with each.
+//! 2. A registration is dropped before its descriptor is closed.
+//! 3. System calls on fibers return their error by value, never through `errno`, whose address the
+//!    compiler may keep from before a switch. So an operation is a `rustix` call.
+
+use crate::cancel;
+use crate::driver::{Direction, IoNode, Registration};
+use crate::fiber::FiberPtr;
+use crate::park::{self, Outcome, Parking, Wait};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::{Mutex, OnceLock};
+use crate::scheduler::Shared;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::pin::pin;
+use std::time::Duration;
+
+/// What an operation is and how long it may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) direction: Direction,
+    /// A word for people, such as "accept".
+    pub(crate) reason: &'static str,
+    /// At most this long; `None` waits for ever.
+    pub(crate) timeout: Option<Duration>,
+    /// The error kind of a timeout: `WouldBlock` for reads and writes, as the standard library's on
+    /// Unix.
+    pub(crate) timeout_kind: io::ErrorKind,
+}
+
+impl Wanted {
+    pub(crate) fn read(reason: &'static str, timeout: Option<Duration>) -> Wanted {
+        let timeout_kind = io::ErrorKind::WouldBlock;
+        Wanted { direction: Direction::Read, reason, timeout, timeout_kind }
+    }
+
+    pub(crate) fn write(reason: &'static str, timeout: Option<Duration>) -> Wanted {
+        Wanted { direction: Direction::Write, ..Wanted::read(reason, timeout) }
+    }
+}
+
+/// An owned descriptor and its registrations.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// One for each runtime whose fibers waited here; nearly always one.
+    registered: OnceLock<Registered>,
+    /// Held while a registration is made.
+    registering: Mutex<()>,
+    /// Last, so that the registrations go first (invariant 2).
+    fd: OwnedFd,
+}
+
+/// A registration, and the next one if a second runtime uses the socket.
+#[derive(Debug)]
+struct Registered {
+    registration: Registration,
+    next: OnceLock<Box<Registered>>,
+}
+
+impl Source {
+    pub(crate) fn new(fd: OwnedFd) -> Source {
+        Source { registered: OnceLock::new(), registering: Mutex::new(()), fd }
+    }
+
+    /// The descriptor, registered nowhere any more.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        drop(self.registered);
+        self.fd
+    }
+
+    /// Tries `operation` until it does not say `WOULDBLOCK`, waiting in between.
+    ///
+    /// The operation must not block by itself. It returns its result and whether it came up short,
+    /// so that the next one need not be tried before an event.
+    ///
+    /// # Errors
+    ///
+    /// The operation's; a timeout; [`cancel::Cancelled`] on a fiber that was cancelled and would
+    /// have to wait.
+    #[inline]
+    pub(crate) fn operate<R>(
+        &self,
+        wanted: Wanted,
+        operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+    ) -> io::Result<R> {
+        match park::current_fiber() {
+            Some(fiber) => self.operate_on_fiber(fiber, wanted, operation),
+            None => self.operate_on_thread(wanted, operation),
+        }
+    }
+
+    #[inline]
+    fn operate_on_fiber<R>(
+        &self,
+        fiber: FiberPtr,
+        wanted: Wanted,
+        mut operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+    ) -> io::Result<R> {
+        park::charge(fiber);
+        let mut deadline = None;
+        loop {
+            let registration = self.registration(fiber);
+            let tick = match registration {
+                None => 0,
+                Some(registration) => match registration.ready(wanted.direction) {
+                    Some(tick) => tick,
+                    None => {
+                        self.wait(registration, wanted, &mut deadline)?;
+                        continue;
+                    }
+                },
+            };
+            match operation(self.fd.as_fd()) {
+                Ok((result, short)) => {
+                    if let (true, Some(registration)) = (short, registration) {
+                        registration.clear(wanted.direction, tick);
+                    }
+                    return Ok(result);
+                }
+                Err(Errno::AGAIN) => match registration {
+                    Some(registration) => registration.clear(wanted.direction, tick),
+                    None => self.register(fiber, wanted.direction)?,
+                },
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The registration with the driver of `fiber`'s runtime, if there is one.
+    #[inline]
+    fn registration(&self, fiber: FiberPtr) -> Option<&Registration> {
+        // SAFETY: a fiber's scheduler outlives the fiber.
+        let driver = unsafe { &(*Shared::of(fiber)).driver };
+        let mut at = self.registered.get();
+        while let Some(registered) = at {
+            if registered.registration.belongs_to(driver) {
+                return Some(&registered.registration);
+            }
+            at = registered.next.get().map(|next| &**next);
+        }
+        None
+    }
+
+    /// Registers with the driver of `fiber`'s runtime. `blocked` has just been seen not ready; if
+    /// that has changed since, the kernel reports it at once.
+    #[cold]
+    fn register(&self, fiber: FiberPtr, blocked: Direction) -> io::Result<()> {
+        let _lock = self.registering.lock();
+        if self.registration(fiber).is_some() {
+            return Ok(());
+        }
+        // SAFETY: a fiber's scheduler outlives the fiber.
+        let driver = unsafe { &(*Shared::of(fiber)).driver };
+        let registration = driver.register(self.fd.as_raw_fd(), blocked)?;
+        let made = Registered { registration, next: OnceLock::new() };
+        let Err(made) = self.registered.set(made) else { return Ok(()) };
+        let mut last = &self.registered.get().expect("set before").next;
+        while let Some(registered) = last.get() {
+            last = &registered.next;
+        }
+        last.set(Box::new(made)).expect("the lock is held");
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn wait(
+        &self,
+        registration: &Registration,
+        wanted: Wanted,
+        deadline: &mut Option<Moment>,
+    ) -> io::Result<()> {
+        if let (None, Some(timeout)) = (*deadline, wanted.timeout) {
+            *deadline = Some(Moment::now().saturating_add(timeout));
+        }
+        let parking = Parking::begin();
+        let mut node = pin!(IoNode::new(parking.waiter()));
+        if !registration.enqueue(wanted.direction, node.as_mut()) {
+            return Ok(());
+        }
+        let object = self.fd.as_raw_fd() as usize;
+        let wait = Wait { object, deadline: *deadline, cancellable: true, ..Wait::new(wanted.reason) };
+        match parking.park(wait) {
+            Outcome::Woken(_) => Ok(()),
+            Outcome::TimedOut => {
+                registration.cancel(wanted.direction, node);
+                Err(wanted.timed_out())
+            }
+            Outcome::Cancelled => {
+                registration.cancel(wanted.direction, node);
+                Err(cancel::error())
+            }
+        }
+    }
+
+    #[cold]
+    fn operate_on_thread<R>(
+        &self,
+        wanted: Wanted,
+        mut operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+    ) -> io::Result<R> {
+        let deadline = wanted.timeout.map(|timeout| Moment::now().saturating_add(timeout));
+        loop {
+            match operation(self.fd.as_fd()) {
+                Ok((result, _)) => return Ok(result),
+                Err(Errno::AGAIN) => poll_on_thread(self.fd.as_fd(), wanted, deadline)?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Wanted {
+    fn timed_out(&self) -> io::Error {
+        io::Error::from(self.timeout_kind)
+    }
+}
+
+/// Blocks the thread until the descriptor is ready, or a signal comes.
+fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) -> io::Result<()> {
+    let flags = match wanted.direction {
+        Direction::Read => PollFlags::IN,
+        Direction::Write => PollFlags::OUT,
+    };
+    let left = deadline.map(|deadline| deadline.since(Moment::now()));
+    let timeout = left.map(|left| Timespec {
+        tv_sec: left.as_secs() as i64,
+        tv_nsec: left.subsec_nanos().into(),
+    });
+    match rustix::event::poll(&mut [PollFd::new(&fd, flags)], timeout.as_ref()) {
+        Ok(0) => Err(wanted.timed_out()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl AsFd for Source {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
