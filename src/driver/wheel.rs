@@ -70,7 +70,9 @@ impl<W> Entry<W> {
 impl<W> fmt::Debug for Entry<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tick, .. } = self;
-        f.debug_struct("Entry").field("tick", tick).finish_non_exhaustive()
+        f.debug_struct("Entry")
+            .field("tick", tick)
+            .finish_non_exhaustive()
     }
 }
 
@@ -293,7 +295,10 @@ fn tick_at(now: Moment) -> u64 {
 impl<W> fmt::Debug for Wheel<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { time, len, .. } = self;
-        f.debug_struct("Wheel").field("time", time).field("len", len).finish_non_exhaustive()
+        f.debug_struct("Wheel")
+            .field("time", time)
+            .field("len", len)
+            .finish_non_exhaustive()
     }
 }
 

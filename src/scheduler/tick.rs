@@ -5,7 +5,7 @@
 //! near one look per millisecond.
 
 use crate::primitives::clock::Moment;
-use crate::util::ewma::{Ewma, injector_interval};
+use crate::util::ewma::{RunTime, injector_interval};
 
 /// Dispatches in one tick.
 pub(crate) const DISPATCHES: u32 = 128;
@@ -17,7 +17,7 @@ pub(crate) struct Tick {
     until_tick: u32,
     until_injector: u32,
     interval: u32,
-    average: Ewma,
+    average: RunTime,
     /// When the dispatches that are being counted began.
     began: Moment,
     dispatched: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Due {
 
 impl Tick {
     pub(crate) fn new(now: Moment) -> Tick {
-        let average = Ewma::new();
+        let average = RunTime::new();
         let interval = injector_interval(average.average());
         let mut tick = Tick {
             until_service: 0,
@@ -81,7 +81,7 @@ impl Tick {
     pub(crate) fn finish(&mut self, now: Moment) {
         self.due();
         if self.dispatched > 0 {
-            self.average.update(now.since(self.began).as_nanos() as u64, self.dispatched);
+            self.average.record(now.since(self.began).as_nanos() as u64, self.dispatched);
             self.interval = injector_interval(self.average.average());
         }
         self.until_tick = DISPATCHES;

@@ -1,0 +1,261 @@
+//! The wheel against a sorted map that knows every deadline.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const TICK: u64 = 1 << TICK_BITS;
+
+/// A wheel, the entries it may point at, and the model: (tick, id) of each that is in.
+struct Bench {
+    now: u64,
+    wheel: Wheel<usize>,
+    entries: Vec<NonNull<Entry<usize>>>,
+    model: BTreeMap<(u64, usize), ()>,
+    ticks: Vec<u64>,
+}
+
+impl Bench {
+    fn new(now: u64) -> Self {
+        Self {
+            now,
+            wheel: Wheel::new(Moment::from_nanos(now)),
+            entries: Vec::new(),
+            model: BTreeMap::new(),
+            ticks: Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, deadline: u64) -> usize {
+        let id = self.entries.len();
+        let entry = Box::new(Entry::new(Moment::from_nanos(deadline), id));
+        self.entries.push(NonNull::from(Box::leak(entry)));
+        // The model's own arithmetic; what is overdue counts as due in the wheel's present tick.
+        let tick = deadline / TICK + u64::from(deadline % TICK > 0);
+        let tick = tick.min(NEVER_TICK).max(self.now / TICK);
+        self.ticks.push(tick);
+        self.model.insert((tick, id), ());
+        // SAFETY: fresh, and alive until `self` is dropped.
+        unsafe { self.wheel.insert(self.entries[id]) };
+        self.check();
+        id
+    }
+
+    fn remove(&mut self, id: usize) {
+        let linked = self.model.remove(&(self.ticks[id], id)).is_some();
+        // SAFETY: alive, and only ever in this wheel.
+        assert_eq!(unsafe { self.wheel.remove(self.entries[id]) }, linked);
+        self.check();
+    }
+
+    /// Fires everything due at `now`, and checks that it is everything, once, in order.
+    fn advance(&mut self, now: u64) -> usize {
+        self.now = self.now.max(now);
+        let mut count = 0;
+        while let Some(id) = self.wheel.pop_expired(Moment::from_nanos(now)) {
+            let first = *self.model.first_key_value().expect("fired twice").0;
+            assert_eq!(self.ticks[id], first.0, "out of order");
+            assert!(self.ticks[id] * TICK <= self.now, "early");
+            assert!(self.model.remove(&(first.0, id)).is_some(), "fired twice");
+            count += 1;
+        }
+        self.check();
+        let due = self.true_next().is_some_and(|next| next <= self.now);
+        assert!(!due, "late");
+        let next = self.wheel.next_deadline();
+        assert!(
+            next.is_none_or(|next| next.as_nanos() > self.now),
+            "the caller would spin"
+        );
+        count
+    }
+
+    fn true_next(&self) -> Option<u64> {
+        let (&(tick, _), ()) = self.model.first_key_value()?;
+        (tick != NEVER_TICK).then(|| tick * TICK)
+    }
+
+    fn next(&self) -> Option<u64> {
+        self.wheel.next_deadline().map(Moment::as_nanos)
+    }
+
+    fn check(&self) {
+        assert_eq!(self.wheel.len(), self.model.len());
+        if let Some(next) = self.true_next() {
+            assert!(
+                self.next().is_some_and(|bound| bound <= next),
+                "next_deadline is late"
+            );
+        }
+        if self.model.is_empty() {
+            assert_eq!(self.next(), None);
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        for entry in &self.entries {
+            // SAFETY: leaked in `insert`; the wheel does not look at it again.
+            drop(unsafe { Box::from_raw(entry.as_ptr()) });
+        }
+    }
+}
+
+/// From here to there, or back.
+#[derive(Clone, Copy, Debug)]
+enum Distance {
+    Ahead(u64),
+    Behind(u64),
+    Never,
+}
+
+impl Distance {
+    fn from(self, now: u64) -> u64 {
+        match self {
+            Distance::Ahead(nanos) => now.saturating_add(nanos),
+            Distance::Behind(nanos) => now.saturating_sub(nanos),
+            Distance::Never => u64::MAX,
+        }
+    }
+}
+
+/// Every order of magnitude is as likely as every other, and level boundaries are likely.
+fn nanos() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => (0u32..64, any::<u64>()).prop_map(|(zeros, bits)| bits >> zeros),
+        1 => (0u64..5).prop_map(|ticks| ticks * TICK),
+        1 => (16u32..64, 0u64..3).prop_map(|(bit, off)| (1u64 << bit) + off - 1),
+    ]
+}
+
+fn distance() -> impl Strategy<Value = Distance> {
+    prop_oneof![
+        12 => nanos().prop_map(Distance::Ahead),
+        2 => nanos().prop_map(Distance::Behind),
+        1 => Just(Distance::Never),
+    ]
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(Distance),
+    Remove(prop::sample::Index),
+    Advance(Distance),
+    Sleep,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => distance().prop_map(Op::Insert),
+        3 => any::<prop::sample::Index>().prop_map(Op::Remove),
+        2 => (0u64..200 * TICK).prop_map(|nanos| Op::Advance(Distance::Ahead(nanos))),
+        1 => distance().prop_map(Op::Advance),
+        2 => Just(Op::Sleep),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn behaves_like_a_sorted_map(start in nanos(), ops in prop::collection::vec(op(), 0..100)) {
+        let mut bench = Bench::new(start);
+        for op in ops {
+            match op {
+                Op::Insert(distance) => {
+                    bench.insert(distance.from(bench.now));
+                }
+                Op::Remove(_) if bench.entries.is_empty() => {}
+                Op::Remove(index) => bench.remove(index.index(bench.entries.len())),
+                Op::Advance(distance) => {
+                    bench.advance(distance.from(bench.now));
+                }
+                Op::Sleep => {
+                    let Some(next) = bench.next() else { continue };
+                    if bench.advance(next) == 0 {
+                        prop_assert_eq!(bench.next(), bench.true_next(), "still not exact");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn is_exact_as_long_as_nothing_is_removed(
+        start in nanos(),
+        steps in prop::collection::vec((distance(), 0u64..50 * TICK), 0..60),
+    ) {
+        let mut bench = Bench::new(start);
+        for (distance, step) in steps {
+            bench.insert(distance.from(bench.now));
+            prop_assert_eq!(bench.next(), bench.true_next());
+            bench.advance(bench.now.saturating_add(step));
+            prop_assert_eq!(bench.next(), bench.true_next());
+        }
+    }
+}
+
+#[test]
+fn a_deadline_is_rounded_up_and_time_down() {
+    let mut bench = Bench::new(10 * TICK + 1);
+    bench.insert(11 * TICK + 1);
+    assert_eq!(bench.next(), Some(12 * TICK));
+    assert_eq!(bench.advance(12 * TICK - 1), 0);
+    assert_eq!(bench.advance(12 * TICK), 1);
+}
+
+#[test]
+fn never_does_not_come() {
+    let mut bench = Bench::new(0);
+    let id = bench.insert(u64::MAX);
+    assert_eq!(bench.next(), None);
+    assert_eq!(bench.advance(u64::MAX), 0);
+    bench.remove(id);
+}
+
+#[test]
+fn a_removed_deadline_wakes_at_most_once() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut bench = Bench::new(0);
+    // In one slot: level 3 has 17.2 s per slot.
+    let removed = bench.insert(105 * SECOND);
+    bench.insert(118 * SECOND);
+    bench.remove(removed);
+    assert!(bench.next() < bench.true_next(), "nothing to see");
+    let mut idle = 0;
+    while bench.advance(bench.next().expect("one is left")) == 0 {
+        idle += 1;
+    }
+    assert!(
+        bench.now >= 118 * SECOND && idle <= 1,
+        "{idle} wake-ups for nothing"
+    );
+}
+
+#[test]
+fn an_older_now_fires_what_is_due_and_changes_nothing_else() {
+    let mut bench = Bench::new(0);
+    bench.advance(1000 * TICK);
+    bench.insert(1001 * TICK);
+    bench.insert(5 * TICK);
+    assert_eq!(bench.advance(3 * TICK), 1);
+    assert_eq!(bench.next(), Some(1001 * TICK));
+}
+
+#[test]
+fn a_waiter_may_be_inserted_again_while_others_are_still_due() {
+    let mut bench = Bench::new(0);
+    for tick in [3, 70, 5000] {
+        bench.insert(tick * TICK);
+    }
+    let mut fired = Vec::new();
+    while let Some(id) = bench.wheel.pop_expired(Moment::from_nanos(6000 * TICK)) {
+        fired.push(id);
+        bench.model.remove(&(bench.ticks[id], id));
+        if id == 0 {
+            bench.insert(71 * TICK);
+        }
+    }
+    assert_eq!(fired, [0, 1, 3, 2]);
+}
