@@ -1,6 +1,6 @@
-//! One suite for every backend; `BACKEND` names the one under test.
+//! One suite for every backend.
 
-use super::{BACKEND, Bounds, Context, prepare, retire, switch};
+use super::{Bounds, Context, Control, prepare, retire, switch};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,12 +28,12 @@ struct Pair {
 impl Pair {
     fn to_main(&self, word: usize) -> usize {
         // SAFETY: called on the flow while main is suspended in `resume`.
-        unsafe { switch(self.flow.as_ptr(), self.main.get(), word) }
+        unsafe { switch(self.flow.as_ptr(), self.main.get(), Control::read(), word) }
     }
 
     fn resume(&self, word: usize) -> usize {
         // SAFETY: called on main while the flow is suspended or fresh.
-        unsafe { switch(self.main.as_ptr(), self.flow.get(), word) }
+        unsafe { switch(self.main.as_ptr(), self.flow.get(), Control::read(), word) }
     }
 }
 
@@ -68,7 +68,7 @@ fn words_go_both_ways() {
             }
         },
         |pair, first| {
-            assert_eq!(first, 1, "{BACKEND}");
+            assert_eq!(first, 1);
             assert_eq!(pair.resume(10), 20);
             assert_eq!(pair.resume(11), 22);
             assert_eq!(pair.resume(12), 24);
@@ -161,7 +161,7 @@ fn a_panic_is_caught_at_the_base_and_backtraces_end_there() {
         let trace = std::backtrace::Backtrace::force_capture().to_string();
         assert!(trace.contains("entry"), "the base is missing:\n{trace}");
         // corosensei links a flow to the one that resumed it, on purpose; its traces end there.
-        let past_base = BACKEND != "corosensei" && trace.contains("with_pair");
+        let past_base = !cfg!(feature = "context-corosensei") && trace.contains("with_pair");
         assert!(!past_base, "the backtrace ran past the base:\n{trace}");
         let caught = std::panic::catch_unwind(|| std::panic::resume_unwind(Box::new(17usize)));
         let payload = *caught.unwrap_err().downcast::<usize>().unwrap();
