@@ -1,8 +1,10 @@
 //! The typed control block: head, closure and result in one allocation.
 
 use super::header::{FiberPtr, Header, VTable};
+use super::{blocks, tls};
 use crate::primitives::sync::UnsafeCell;
 use crate::stack::StackSize;
+use std::alloc::Layout;
 use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -99,8 +101,12 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
     ///
     /// Nobody uses the block any more, and its body is empty.
     unsafe fn free(header: NonNull<Header>) {
-        // SAFETY: `allocate` made it by `Box`; the union drops nothing by itself.
-        drop(unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) });
+        // SAFETY: the head is dropped once; the union drops nothing by itself. `allocate` took the
+        // memory with this layout.
+        unsafe {
+            std::ptr::drop_in_place(header.as_ptr());
+            blocks::give(tls::blocks(), header.cast(), Layout::new::<Self>());
+        }
     }
 }
 
@@ -115,9 +121,12 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let block = Box::new(Block::<F, T> {
-        header: Header::new(spec, &Block::<F, T>::VTABLE),
-        body: UnsafeCell::new(Body { closure: ManuallyDrop::new(closure) }),
-    });
-    FiberPtr::from_non_null(NonNull::from(Box::leak(block)).cast())
+    let block = blocks::take(tls::blocks(), Layout::new::<Block<F, T>>()).cast::<Block<F, T>>();
+    // SAFETY: memory of this layout, written field by field.
+    unsafe {
+        Header::write(&raw mut (*block.as_ptr()).header, spec, &Block::<F, T>::VTABLE);
+        let body = Body { closure: ManuallyDrop::new(closure) };
+        (&raw mut (*block.as_ptr()).body).write(UnsafeCell::new(body));
+    }
+    FiberPtr::from_non_null(block.cast())
 }

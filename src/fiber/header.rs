@@ -85,8 +85,18 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(super) fn new(spec: super::block::Spec, vtable: &'static VTable) -> Header {
-        Header {
+    /// Writes the head of a fresh fiber in its place.
+    ///
+    /// # Safety
+    ///
+    /// `place` is memory for a head that holds none.
+    #[inline(always)]
+    pub(super) unsafe fn write(
+        place: *mut Header,
+        spec: super::block::Spec,
+        vtable: &'static VTable,
+    ) {
+        let header = Header {
             waiter: Waiter { state: State::fresh(), kind: Kind::Fiber },
             home: AtomicU32::new(0),
             next: UnsafeCell::new(None),
@@ -104,7 +114,9 @@ impl Header {
             size: spec.size,
             sampled: spec.sampled,
             shields: UnsafeCell::new(0),
-        }
+        };
+        // SAFETY: passed on.
+        unsafe { place.write(header) };
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod batch;
 mod block;
+mod blocks;
 mod entry;
 mod header;
 mod locals;

@@ -5,6 +5,7 @@
 //! read only through [`seat`], which is never inlined and has a side effect that the compiler cannot
 //! see through: two calls are never merged. Nothing else here is reached from a fiber.
 
+use super::blocks::Blocks;
 use super::header::FiberPtr;
 use super::locals::Locals;
 use super::thread::ThreadBlock;
@@ -23,11 +24,13 @@ pub(crate) struct Seat {
     current: Cell<*mut super::header::Header>,
     /// Operations left before the running fiber should yield.
     pub(crate) operations: Cell<u32>,
+    /// Empty control blocks.
+    pub(super) blocks: Blocks,
 }
 
 impl Seat {
     pub(crate) const fn new() -> Seat {
-        Seat { current: Cell::new(ptr::null_mut()), operations: Cell::new(OPERATIONS) }
+        Seat { current: Cell::new(ptr::null_mut()), operations: Cell::new(OPERATIONS), blocks: Blocks::new() }
     }
 
     #[inline(always)]
@@ -83,6 +86,15 @@ pub(crate) fn current() -> Option<FiberPtr> {
     let seat = seat();
     // SAFETY: a seat outlives its thread's use of it, and no switch lies between.
     if seat.is_null() { None } else { unsafe { (*seat).current() } }
+}
+
+/// The store of empty control blocks of this thread.
+///
+/// The borrow ends before the calling fiber's next switch.
+#[inline(always)]
+pub(super) fn blocks<'a>() -> Option<&'a Blocks> {
+    // SAFETY: a seat outlives its thread's use of it.
+    unsafe { seat().as_ref() }.map(|seat| &seat.blocks)
 }
 
 /// This thread as a waiter. A new one each time while the thread's locals are being destroyed.

@@ -1,7 +1,7 @@
 //! The LIFO slot: the fiber that a worker woke last, which it runs next while the cache is warm.
 //!
-//! After Go's `runnext` and Tokio's LIFO slot. Only the owner puts a fiber in; owner and thieves
-//! take by an exchange, so each fiber is taken once. AcqRel: the taker sees the fiber's context.
+//! After Go's `runnext` and Tokio's LIFO slot. Only the owner puts in and takes out, so plain loads
+//! and stores do; others only look whether something is there.
 
 use crate::fiber::{FiberPtr, Header};
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
@@ -15,30 +15,30 @@ impl LifoSlot {
         LifoSlot(AtomicPtr::new(ptr::null_mut()))
     }
 
+    #[inline(always)]
+    fn get(&self) -> Option<FiberPtr> {
+        NonNull::new(self.0.load(Ordering::Relaxed)).map(FiberPtr::from_non_null)
+    }
+
+    #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.load(Ordering::Relaxed).is_null()
+        self.get().is_none()
     }
 
     /// Owner: puts `fiber` in and returns the one that was there.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub(crate) fn put(&self, fiber: FiberPtr) -> Option<FiberPtr> {
-        if self.is_empty() {
-            // Only the owner fills an empty slot, so nothing is overwritten.
-            self.0.store(fiber.as_ptr(), Ordering::Release);
-            return None;
-        }
-        let before = self.0.swap(fiber.as_ptr(), Ordering::AcqRel);
-        NonNull::new(before).map(FiberPtr::from_non_null)
+        let before = self.get();
+        self.0.store(fiber.as_ptr(), Ordering::Release);
+        before
     }
 
-    /// Owner or thief: takes what is there.
-    #[inline]
+    /// Owner: takes what is there.
+    #[inline(always)]
     pub(crate) fn take(&self) -> Option<FiberPtr> {
-        if self.is_empty() {
-            return None;
-        }
-        let fiber = self.0.swap(ptr::null_mut(), Ordering::AcqRel);
-        NonNull::new(fiber).map(FiberPtr::from_non_null)
+        let fiber = self.get()?;
+        self.0.store(ptr::null_mut(), Ordering::Relaxed);
+        Some(fiber)
     }
 }
