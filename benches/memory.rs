@@ -64,7 +64,17 @@ fn parked() {
     }
 }
 
+/// Each case in a process of its own, so that none finds memory that another has left.
 fn main() {
-    parked();
-    unstarted();
+    match std::env::var("CASE").as_deref() {
+        Ok("parked") => parked(),
+        Ok(_) => unstarted(),
+        Err(_) => {
+            let me = std::env::current_exe().expect("the path of this bench");
+            for case in ["unstarted", "parked"] {
+                let status = std::process::Command::new(&me).env("CASE", case).status();
+                assert!(status.expect("this bench again").success());
+            }
+        }
+    }
 }

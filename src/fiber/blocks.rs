@@ -3,13 +3,15 @@
 //! A fiber's block is freed where the fiber ends, most often on the worker that makes the next one.
 //! General allocators keep only a few blocks of a size at hand (glibc's thread cache seven); a burst
 //! of a hundred short fibers would go through their slow paths. Blocks up to [`LARGEST`] bytes are
-//! rounded up to a multiple of 64, and each worker keeps up to [`KEPT`] empty ones of each size.
+//! rounded up to a multiple of 32, and each worker keeps up to [`KEPT`] empty ones of each size.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-const STEP: usize = 64;
+const STEP: usize = 32;
+/// What general allocators give without padding.
+const ALIGN: usize = 16;
 const LARGEST: usize = 512;
 const SIZES: usize = LARGEST / STEP;
 const KEPT: usize = 256;
@@ -20,11 +22,11 @@ pub(super) struct Blocks([UnsafeCell<Vec<NonNull<u8>>>; SIZES]);
 
 /// The layout that a block of `layout` is really allocated with.
 const fn rounded(layout: Layout) -> Layout {
-    if layout.size() > LARGEST || layout.align() > STEP {
+    if layout.size() > LARGEST || layout.align() > ALIGN {
         return layout;
     }
     let size = layout.size().div_ceil(STEP) * STEP;
-    match Layout::from_size_align(size, STEP) {
+    match Layout::from_size_align(size, ALIGN) {
         Ok(layout) => layout,
         Err(_) => layout,
     }
@@ -37,7 +39,7 @@ impl Blocks {
 
     #[inline(always)]
     fn kept(&self, layout: Layout) -> Option<&mut Vec<NonNull<u8>>> {
-        let cell = if layout.align() == STEP { self.0.get(layout.size() / STEP - 1) } else { None };
+        let cell = if layout.align() == ALIGN { self.0.get(layout.size() / STEP - 1) } else { None };
         // SAFETY: one thread, and no call leaves this file while the reference is in use.
         cell.map(|cell| unsafe { &mut *cell.get() })
     }
@@ -77,7 +79,7 @@ pub(super) unsafe fn give(here: Option<&Blocks>, block: NonNull<u8>, layout: Lay
 impl Drop for Blocks {
     fn drop(&mut self) {
         for (index, cell) in self.0.iter_mut().enumerate() {
-            let layout = Layout::from_size_align((index + 1) * STEP, STEP).expect("a small size");
+            let layout = Layout::from_size_align((index + 1) * STEP, ALIGN).expect("a small size");
             for block in cell.get_mut().drain(..) {
                 // SAFETY: kept under exactly this layout.
                 unsafe { dealloc(block.as_ptr(), layout) };

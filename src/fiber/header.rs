@@ -74,7 +74,8 @@ pub(crate) struct Header {
     pub(super) references: AtomicUsize,
     pub(super) locals: UnsafeCell<Locals>,
     pub(crate) site: &'static Location<'static>,
-    pub(crate) name: Option<Box<str>>,
+    /// Boxed twice: one word where there is none.
+    pub(crate) name: Option<Box<Box<str>>>,
     /// Unique in the process; 0 until somebody asks. Written once.
     pub(super) id: AtomicUsize,
     pub(crate) size: StackSize,
@@ -85,6 +86,11 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// The name it was given; as long as the block lives, so as long as the borrow of a holder.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref().map(|name| &**name)
+    }
+
     /// Writes the head of a fresh fiber in its place.
     ///
     /// # Safety
@@ -109,7 +115,7 @@ impl Header {
             references: AtomicUsize::new(0),
             locals: UnsafeCell::new(Locals::new()),
             site: spec.site,
-            name: spec.name,
+            name: spec.name.map(Box::new),
             id: AtomicUsize::new(0),
             size: spec.size,
             sampled: spec.sampled,
@@ -245,13 +251,20 @@ impl FiberPtr {
         unsafe { (self.vtable.free)(self.0) }
     }
 
-    /// The name it was given; as long as the block lives, so as long as the borrow of a holder.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
     /// A counted reference, made by the fiber itself or under its join lock.
     pub(crate) fn reference(self) -> FiberRef {
         FiberRef::new(self)
+    }
+}
+
+#[cfg(all(test, not(loom), target_pointer_width = "64"))]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn the_head_is_small_and_hot_first() {
+        assert_eq!(offset_of!(Header, wait), 64, "what a switch touches fits one line");
+        assert!(size_of::<Header>() <= 176, "{}", size_of::<Header>());
     }
 }

@@ -7,29 +7,35 @@ use super::tls;
 use std::any::Any;
 use std::fmt;
 
-/// The values of one fiber or thread, keyed by the address of their `LocalKey`.
+/// A value, with the address of its `LocalKey`.
+type Entry = (usize, Box<dyn Any>);
+
+/// The values of one fiber or thread. Boxed twice, since most fibers have none.
 #[derive(Debug, Default)]
-pub(super) struct Locals(Vec<(usize, Box<dyn Any>)>);
+#[allow(clippy::box_collection, reason = "one word in every control block instead of three")]
+pub(super) struct Locals(Option<Box<Vec<Entry>>>);
 
 impl Locals {
     pub(super) const fn new() -> Locals {
-        Locals(Vec::new())
+        Locals(None)
     }
 
     fn get(&self, key: usize) -> Option<*const dyn Any> {
-        self.0.iter().find(|(k, _)| *k == key).map(|(_, value)| &raw const **value)
+        let entries = self.0.as_deref()?;
+        entries.iter().find(|(k, _)| *k == key).map(|(_, value)| &raw const **value)
     }
 
     fn insert(&mut self, key: usize, value: Box<dyn Any>) -> *const dyn Any {
-        self.0.push((key, value));
-        &raw const *self.0[self.0.len() - 1].1
+        let entries = self.0.get_or_insert_default();
+        entries.push((key, value));
+        &raw const *entries[entries.len() - 1].1
     }
 
     /// Takes the newest value, so that it is dropped while the table can be used.
     pub(super) fn pop(&mut self) -> Option<Box<dyn Any>> {
-        let value = self.0.pop().map(|(_, value)| value);
-        if self.0.is_empty() {
-            self.0 = Vec::new();
+        let value = self.0.as_mut()?.pop().map(|(_, value)| value);
+        if value.is_none() {
+            self.0 = None;
         }
         value
     }

@@ -114,5 +114,5 @@ pub(super) fn with_thread_locals<R>(f: impl FnOnce(&mut Locals) -> R) -> Option<
 pub(crate) fn current_name<R>(
     f: impl FnOnce(Option<&str>, &'static std::panic::Location<'static>) -> R,
 ) -> Option<R> {
-    current().map(|fiber| f(fiber.name.as_deref(), fiber.site))
+    current().map(|fiber| f(fiber.name(), fiber.site))
 }

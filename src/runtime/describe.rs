@@ -12,6 +12,6 @@ pub(super) fn describe(owner: *const (), out: &mut Report) {
         let _ = out.write_str("no fiber");
         return;
     };
-    let name = fiber.name.as_deref().unwrap_or("<unnamed>");
+    let name = fiber.name().unwrap_or("<unnamed>");
     let _ = write!(out, "fiber '{name}' spawned at {}", fiber.site);
 }
