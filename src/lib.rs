@@ -13,6 +13,8 @@ pub mod cancel;
 pub mod time;
 pub mod thread;
 mod io;
+pub mod net;
+pub mod signal;
 
 pub use runtime::{JoinHandle, go, run, yield_now};
 pub use stack::{SiteUsage, StackError};

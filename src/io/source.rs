@@ -222,7 +222,11 @@ impl Source {
 
 impl Wanted {
     fn timed_out(&self) -> io::Error {
-        io::Error::from(self.timeout_kind)
+        match self.timeout_kind {
+            // What the kernel says when `SO_RCVTIMEO` runs out, with its number and its words.
+            io::ErrorKind::WouldBlock => Errno::AGAIN.into(),
+            kind => kind.into(),
+        }
     }
 }
 

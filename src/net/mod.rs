@@ -1,0 +1,55 @@
+//! TCP for fibers and threads; mirrors [`std::net`].
+//!
+//! Names, signatures and error kinds are the standard library's: porting a blocking server is
+//! replacing `std::net` by `volt::net`. An operation that has to wait leaves the worker to other
+//! fibers; on a plain thread it blocks that thread.
+//!
+//! # What differs from `std`
+//!
+//! - `try_clone` shares one descriptor, where the standard library duplicates it. Options, time-outs
+//!   and the non-blocking mode are shared there too, since they belong to the socket.
+//! - Time-outs and the non-blocking mode are volt's own business. They go with the socket when it
+//!   becomes a standard one, and so do the time-outs when it becomes volt's. The mode does not: a
+//!   handle that was just made waits.
+//! - A host name is looked up on the calling thread, which blocks the worker meanwhile: give `bind`
+//!   and `connect` addresses, or look the name up on a thread of its own.
+//! - A write to a connection that the peer has closed never raises `SIGPIPE`.
+//!
+//! # Cancellation
+//!
+//! `accept`, `connect`, reads, writes and `peek` of a cancelled fiber return an error for which
+//! [`is_cancelled`](crate::cancel::is_cancelled) holds, if they would have to wait. What is there
+//! already is served as usual, so nothing is lost.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use volt::net::{TcpListener, TcpStream};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let listener = TcpListener::bind("127.0.0.1:0")?;
+//! let address = listener.local_addr()?;
+//! let server = volt::go(move || -> std::io::Result<()> {
+//!     let (mut peer, _) = listener.accept()?;
+//!     peer.write_all(b"hello")
+//! });
+//! let mut text = String::new();
+//! TcpStream::connect(address)?.read_to_string(&mut text)?;
+//! assert_eq!(text, "hello");
+//! server.join().unwrap()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod address;
+mod connect;
+mod convert;
+mod listener;
+mod socket;
+mod stream;
+
+pub use listener::{Incoming, TcpListener};
+pub use std::net::{
+    AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,
+    ToSocketAddrs,
+};
+pub use stream::TcpStream;

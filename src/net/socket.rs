@@ -1,0 +1,190 @@
+//! What the handles of one socket share: the descriptor, its time-outs, its mode.
+//!
+//! # Invariants
+//!
+//! 1. A system call that could wait does not, whatever the descriptor's mode: streams pass
+//!    `MSG_DONTWAIT` each time, listeners keep `O_NONBLOCK` set (but see `listener.rs`).
+//! 2. So a stream's descriptor stays in blocking mode, and can become a standard one at any time.
+
+use crate::io::{Source, Wanted};
+use crate::park;
+use crate::primitives::sync::Arc;
+use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// A socket, shared by its clones.
+#[derive(Debug)]
+pub(super) struct Socket {
+    source: Source,
+    /// The user asked for `WouldBlock` instead of a wait.
+    nonblocking: AtomicBool,
+    read_timeout: StoredTimeout,
+    write_timeout: StoredTimeout,
+}
+
+impl Socket {
+    /// A socket that volt has just made.
+    pub(super) fn new(fd: OwnedFd) -> Socket {
+        Socket::from_source(Source::new(fd))
+    }
+
+    pub(super) fn from_source(source: Source) -> Socket {
+        Socket {
+            source,
+            nonblocking: AtomicBool::new(false),
+            read_timeout: StoredTimeout::default(),
+            write_timeout: StoredTimeout::default(),
+        }
+    }
+
+    /// A socket that comes from outside, with the time-outs that it has.
+    pub(super) fn adopt(fd: OwnedFd) -> Socket {
+        let socket = Socket::new(fd);
+        for (id, stored) in socket.timeouts() {
+            // What is no socket has none; its operations will say so.
+            stored.store(sockopt::socket_timeout(&socket, id).ok().flatten());
+        }
+        socket
+    }
+
+    /// The descriptor for use outside volt: this one if `socket` is the last handle, else a
+    /// duplicate. The time-outs and the mode go with it.
+    ///
+    /// # Errors
+    ///
+    /// The descriptor could not be duplicated.
+    pub(super) fn release(socket: Arc<Socket>) -> io::Result<OwnedFd> {
+        for (id, stored) in socket.timeouts() {
+            if let Some(timeout) = stored.load() {
+                sockopt::set_socket_timeout(&*socket, id, Some(timeout))?;
+            }
+        }
+        if socket.is_nonblocking() {
+            rustix::io::ioctl_fionbio(&*socket, true)?;
+        }
+        match Arc::try_unwrap(socket) {
+            Ok(socket) => Ok(socket.source.into_fd()),
+            Err(shared) => Ok(rustix::io::fcntl_dupfd_cloexec(&*shared, 3)?),
+        }
+    }
+
+    fn timeouts(&self) -> [(Timeout, &StoredTimeout); 2] {
+        [(Timeout::Recv, &self.read_timeout), (Timeout::Send, &self.write_timeout)]
+    }
+
+    pub(super) fn read_timeout(&self) -> &StoredTimeout {
+        &self.read_timeout
+    }
+
+    pub(super) fn write_timeout(&self) -> &StoredTimeout {
+        &self.write_timeout
+    }
+
+    pub(super) fn is_nonblocking(&self) -> bool {
+        self.nonblocking.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_nonblocking(&self, nonblocking: bool) {
+        self.nonblocking.store(nonblocking, Ordering::Relaxed);
+    }
+
+    /// Does an operation that takes something from the socket.
+    #[inline]
+    pub(super) fn read<R>(
+        &self,
+        reason: &'static str,
+        operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+    ) -> io::Result<R> {
+        self.operate(Wanted::read(reason, self.read_timeout.load()), operation)
+    }
+
+    /// Does an operation that hands something to the socket.
+    #[inline]
+    pub(super) fn write<R>(
+        &self,
+        reason: &'static str,
+        operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+    ) -> io::Result<R> {
+        self.operate(Wanted::write(reason, self.write_timeout.load()), operation)
+    }
+
+    #[inline]
+    fn operate<R>(
+        &self,
+        wanted: Wanted,
+        operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+    ) -> io::Result<R> {
+        if self.is_nonblocking() {
+            return self.attempt(operation);
+        }
+        self.source.operate(wanted, operation)
+    }
+
+    /// Tries once. It is charged like an operation that could have waited: who tries again and again
+    /// lets other fibers run at times.
+    #[cold]
+    fn attempt<R>(
+        &self,
+        mut operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+    ) -> io::Result<R> {
+        if let Some(fiber) = park::current_fiber() {
+            park::charge(fiber);
+        }
+        loop {
+            match operation(self.source.as_fd()) {
+                Ok((result, _)) => return Ok(result),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.source.as_fd()
+    }
+}
+
+/// A time-out that all clones share: nanoseconds, 0 for none.
+#[derive(Debug, Default)]
+pub(super) struct StoredTimeout(AtomicU64);
+
+impl StoredTimeout {
+    #[inline]
+    pub(super) fn load(&self) -> Option<Duration> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// Sets it from what a user gave.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for zero.
+    pub(super) fn set(&self, timeout: Option<Duration>) -> io::Result<()> {
+        refuse_zero(timeout)?;
+        self.store(timeout);
+        Ok(())
+    }
+
+    fn store(&self, timeout: Option<Duration>) {
+        let nanos = timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        self.0.store(nanos, Ordering::Relaxed);
+    }
+}
+
+/// A zero time-out would mean "none" to some and "at once" to others.
+pub(super) fn refuse_zero(timeout: Option<Duration>) -> io::Result<()> {
+    if timeout == Some(Duration::ZERO) {
+        let message = "cannot set a 0 duration timeout";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    Ok(())
+}
