@@ -14,17 +14,16 @@
 //! A B C, each round on fresh processes, so that what the machine does meanwhile meets all of them. The table has the
 //! medians over the rounds, and beside the CPU time its ratio to the first server.
 //!
-//! CPU time is what the kernel has accounted to the server's threads (`/proc/<pid>/task/*/schedstat`, nanoseconds),
-//! taken before and after the load. What this does not show: `wrk` runs on the same machine, so requests per second
-//! are as much its figure as the server's, and latencies hold the time that the two wait for each other's core.
+//! CPU time is the process's CPU clock (nanoseconds; threads that have ended count), read before and after the load.
+//! What this does not show: `wrk` runs on the same machine, so requests per second are as much its figure as the
+//! server's, and latencies hold the time that the two wait for each other's core.
 
 use std::fmt::Write as _;
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use std::{env, fs, io};
+use std::{env, io};
 
 const PIPELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/pipeline.lua");
 /// How long the load runs before it counts.
@@ -171,17 +170,22 @@ struct Running {
 }
 
 impl Running {
-    /// What its threads have used so far, in microseconds.
+    /// What its threads have used so far, in microseconds; those that have ended included.
     fn cpu_us(&self) -> Result<f64, String> {
-        let tasks = format!("/proc/{}/task", self.child.id());
-        let mut total = 0_u64;
-        for task in fs::read_dir(&tasks)
-            .map_err(|e| format!("{tasks}: {e}"))?
-            .flatten()
-        {
-            total += on_cpu_ns(&task.path())?;
+        let mut clock = 0;
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: both places are alive for the calls.
+        let failed = unsafe {
+            libc::clock_getcpuclockid(self.child.id().cast_signed(), &raw mut clock) != 0
+                || libc::clock_gettime(clock, &raw mut time) != 0
+        };
+        if failed {
+            return Err("the server's CPU clock cannot be read: has it ended?".to_owned());
         }
-        Ok(total as f64 / 1000.0)
+        Ok(time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3)
     }
 
     fn load(&self, load: &Load, seconds: &str) -> Result<String, String> {
@@ -220,17 +224,6 @@ impl Drop for Running {
     }
 }
 
-/// The first number of a task's schedstat; a task that has ended in between has nothing to tell.
-fn on_cpu_ns(task: &Path) -> Result<u64, String> {
-    let path = task.join("schedstat");
-    let text = match fs::read_to_string(&path) {
-        Err(_) if !task.exists() => return Ok(0),
-        text => text.map_err(|e| format!("{}: {e}", path.display()))?,
-    };
-    let first = text.split_whitespace().next().and_then(|n| n.parse().ok());
-    first.ok_or_else(|| format!("{} holds {text:?}", path.display()))
-}
-
 /// Reads wrk's report; `None` if it is not what we know.
 fn read_wrk(output: &str, used_us: f64) -> Option<Figures> {
     let mut figures = Figures::default();
@@ -253,7 +246,7 @@ fn read_wrk(output: &str, used_us: f64) -> Option<Figures> {
         }
     }
     figures.cpu_us = used_us / requests;
-    (requests > 0.0 && figures.p99_us > 0.0).then_some(figures)
+    (requests > 0.0 && figures.per_second > 0.0).then_some(figures)
 }
 
 /// Reads `12.34us`, `12.34ms` or `1.23s`.
@@ -271,7 +264,6 @@ fn measure(plan: &Plan) -> Result<(), String> {
         .arg("-v")
         .output()
         .map_err(|e| format!("nothing measured, wrk does not run: {e}"))?;
-    let mut table = String::new();
     for load in &LOADS {
         let mut runs = vec![Vec::new(); plan.servers.len()];
         for round in 1..=plan.rounds {
@@ -284,9 +276,8 @@ fn measure(plan: &Plan) -> Result<(), String> {
             }
         }
         let medians: Vec<_> = runs.iter().map(|runs| median(runs)).collect();
-        add_rows(&mut table, load, &plan.servers, &medians);
+        print!("{}", table(load, &plan.servers, &medians));
     }
-    print!("{table}");
     Ok(())
 }
 
@@ -306,25 +297,36 @@ fn median(runs: &[Figures]) -> Figures {
     }
 }
 
-fn add_rows(table: &mut String, load: &Load, servers: &[Server], medians: &[Figures]) {
+fn table(load: &Load, servers: &[Server], medians: &[Figures]) -> String {
+    let mut table = String::new();
     let first = format!("cpu/{}", servers[0].name);
     let _ = writeln!(
-        table,
-        "\n{:<30}{:>12}{first:>12}{:>12}{:>10}{:>10}{:>8}",
+        &mut table,
+        "\n{:<30}{:>12}{first:>16}{:>12}{:>10}{:>10}{:>8}",
         load.name, "cpu us/req", "req/s", "p50 us", "p99 us", "errors"
     );
     for (server, f) in servers.iter().zip(medians) {
         let _ = writeln!(
-            table,
-            "  {:<28}{:>12.3}{:>12.2}{:>12.0}{:>10.0}{:>10.0}{:>8}",
+            &mut table,
+            "  {:<28}{:>12.3}{:>16.2}{:>12.0}{:>10}{:>10}{:>8}",
             server.name,
             f.cpu_us,
             f.cpu_us / medians[0].cpu_us,
             f.per_second,
-            f.p50_us,
-            f.p99_us,
+            time(f.p50_us),
+            time(f.p99_us),
             f.errors
         );
+    }
+    table
+}
+
+/// Some wrks have no percentiles for pipelined requests and print 0.
+fn time(us: f64) -> String {
+    if us > 0.0 {
+        format!("{us:.0}")
+    } else {
+        "-".to_owned()
     }
 }
 
