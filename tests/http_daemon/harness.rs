@@ -3,10 +3,10 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// After this a test has failed, however slow the machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -110,20 +110,32 @@ impl Drop for Server {
     }
 }
 
-/// The example stands beside the directory that holds this test's executable.
+/// The example stands beside the directory that holds this test's executable. `cargo test` builds it, `cargo test
+/// --test http_daemon` does not: so that nobody tests yesterday's daemon, one older than its sources is refused.
 pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its executable");
-    let profile = test
-        .parent()
-        .and_then(|deps| deps.parent())
-        .expect("target/<profile>/deps/<test>");
-    let binary = profile.join("examples").join("http");
-    assert!(
-        binary.exists(),
-        "no {}: run `cargo build --example http` for this profile first",
-        binary.display()
-    );
+    let profile = test.parent().and_then(|deps| deps.parent());
+    let binary = profile
+        .expect("target/<profile>/deps/<test>")
+        .join("examples")
+        .join("http");
+    let advice = "run `cargo build --example http` for this profile first";
+    let shown = binary.display();
+    let built = modified(&binary).unwrap_or_else(|| panic!("no {shown}: {advice}"));
+    // Cargo's list of what went into it: `binary: source source ...`.
+    let sources =
+        std::fs::read_to_string(binary.with_extension("d")).expect("cargo lists the sources");
+    for source in sources.split_whitespace().skip(1) {
+        let fresh = modified(Path::new(source)).is_some_and(|changed| changed <= built);
+        assert!(fresh, "{shown} is older than {source}: {advice}");
+    }
     binary
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata()
+        .and_then(|metadata| metadata.modified())
+        .ok()
 }
 
 fn collect(mut from: impl Read + Send + 'static, into: Arc<Mutex<String>>) {

@@ -157,6 +157,8 @@ fn without_descriptors_it_waits_and_recovers() {
     // Those who are in are served, the others stand in the backlog.
     clients[0].send(HELLO);
     assert_eq!(clients[0].answer().status, 200);
+    // It goes on failing for several back-offs.
+    std::thread::sleep(Duration::from_millis(400));
     clients.drain(1..80);
     clients.last_mut().unwrap().send(HELLO);
     assert_eq!(clients.last_mut().unwrap().answer().status, 200);
@@ -183,8 +185,14 @@ fn idle_connections_are_closed_at_once() {
         poll(PATIENCE, "all are accepted", || {
             (open_connections(&server) == 100).then_some(())
         });
+        let told = Instant::now();
         server.signal(signal);
         clients.iter_mut().for_each(Client::expect_end);
+        let took = told.elapsed();
+        assert!(
+            took < Duration::from_secs(2),
+            "idle connections were waited for: {took:?}"
+        );
         assert!(server.wait(Duration::from_secs(3)).success());
         assert!(TcpStream::connect(server.addr).is_err());
     }
@@ -210,6 +218,34 @@ fn requests_in_flight_are_finished() {
         let answer = client.answer();
         assert_eq!((answer.status, answer.text()), (200, "one two"));
         assert_eq!(answer.header("connection"), Some("close"));
+        client.expect_end();
+    }
+    drop(clients);
+    assert!(server.wait(Duration::from_secs(3)).success());
+}
+
+/// What has reached the daemon's sockets before the signal is answered, read or not, accepted or not. A process that is
+/// stopped reads and accepts nothing, so that all of it is there when it goes on.
+#[test]
+fn requests_that_have_arrived_are_answered() {
+    let mut server = Server::start();
+    let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send(HELLO);
+        assert_eq!(client.answer().status, 200);
+    }
+    server.signal(libc::SIGSTOP);
+    clients.extend((0..20).map(|_| server.connect()));
+    clients.iter_mut().for_each(|client| client.send(HELLO));
+    server.terminate();
+    server.signal(libc::SIGCONT);
+    for (i, client) in clients.iter_mut().enumerate() {
+        let answer = client.try_answer(true);
+        assert_eq!(
+            answer.map(|answer| answer.status).ok(),
+            Some(200),
+            "connection {i}"
+        );
         client.expect_end();
     }
     drop(clients);

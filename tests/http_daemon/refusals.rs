@@ -130,6 +130,7 @@ fn chunks_that_are_none() {
         "3;a\nb\r\nabc\r\n0\r\n\r\n",
         "3;a\rb\r\nabc\r\n0\r\n\r\n",
         "3\r\nabcd\r\n0\r\n\r\n",
+        "3\r\nabcde0\r\n\r\n",
         "3\r\nab\r\n0\r\n\r\n",
         "3\r\nabc\n0\r\n\r\n",
         "3\r\nabc\r\n0\r\n\n",
@@ -241,6 +242,18 @@ fn dripping_does_not_put_the_deadline_off() {
         std::thread::sleep(Duration::from_millis(200));
         idle.send("Host: volt\r\n\r\n");
         assert_eq!(idle.answer().status, 200);
+    }
+}
+
+/// A line break after a request begins no other, so no deadline runs.
+#[test]
+fn a_stray_line_break_starts_no_deadline() {
+    let server = Server::with(&["--header-timeout", "100"], None);
+    let mut client = server.connect();
+    for _ in 0..2 {
+        client.send("GET / HTTP/1.1\r\nHost: volt\r\n\r\n\r\n");
+        assert_eq!(client.answer().status, 200);
+        std::thread::sleep(Duration::from_millis(300));
     }
 }
 
