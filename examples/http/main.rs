@@ -28,15 +28,14 @@ mod respond;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use volt::cancel::{is_cancelled, shield};
 use volt::net::{Shutdown, TcpListener, TcpStream};
 use volt::runtime::{Builder, Handle};
 use volt::signal::{Signal, Signals};
-use volt::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use volt::thread::JoinHandle;
+use volt::thread::{JoinHandle, Thread};
 use volt::time::{Duration, Instant};
 
 use args::Args;
@@ -54,10 +53,11 @@ struct Daemon {
     runtime: Handle,
     /// Set once, at shutdown: from then on every answer closes its connection.
     stopping: AtomicBool,
-    /// The open connections by number: entered by `accept`, left by each one's own fiber.
+    /// The open connections by number: entered by `accept`, left by each one's own fiber. A lock that
+    /// blocks the thread will do, since nobody waits while holding it.
     connections: Mutex<HashMap<u64, Open>>,
-    /// Notified whenever a connection has left.
-    left: Condvar,
+    /// The fiber of `run`: unparked when a connection has left after the signal.
+    main: Thread,
 }
 
 /// An open connection, as shutdown sees it.
@@ -109,14 +109,14 @@ fn run(args: Args, runtime: Handle) -> io::Result<()> {
         runtime,
         stopping: AtomicBool::new(false),
         connections: Mutex::default(),
-        left: Condvar::new(),
+        main: volt::thread::current(),
     });
     let acceptor = volt::go({
         let daemon = Arc::clone(&daemon);
         move || accept(&listener, &daemon)
     });
 
-    signals.recv();
+    signals.recv()?;
     daemon.stopping.store(true, Ordering::Relaxed);
     acceptor.cancel();
     let _ = acceptor.join();
@@ -197,10 +197,10 @@ impl Daemon {
     }
 
     fn wait_until_empty(&self, limit: Duration) {
-        let connections = self.lock();
-        let _ = self
-            .left
-            .wait_timeout_while(connections, limit, |connections| !connections.is_empty());
+        let deadline = Instant::now() + limit;
+        while !self.lock().is_empty() && Instant::now() < deadline {
+            volt::thread::park_timeout(deadline.duration_since(Instant::now()));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
@@ -221,6 +221,8 @@ impl Drop for Guest {
         let open = self.daemon.lock().remove(&self.number);
         // Closes the socket, which need not happen under the lock.
         drop(open);
-        self.daemon.left.notify_all();
+        if self.daemon.stopping.load(Ordering::Relaxed) {
+            self.daemon.main.unpark();
+        }
     }
 }

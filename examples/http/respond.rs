@@ -126,11 +126,15 @@ fn stats(daemon: &Daemon) -> String {
     let _ = write!(
         json,
         r#"{{"live_fibers":{},"connections":{connections},"workers":["#,
-        stats.live_fibers()
+        stats.live
     );
-    for (i, worker) in stats.workers().iter().enumerate() {
-        let comma = if i > 0 { "," } else { "" };
-        let _ = write!(json, r#"{comma}{{"dispatches":{}}}"#, worker.dispatches());
+    for (i, worker) in stats.workers.iter().enumerate() {
+        json.push_str(if i > 0 { ",{" } else { "{" });
+        for (j, (name, count)) in worker.iter().enumerate() {
+            let comma = if j > 0 { "," } else { "" };
+            let _ = write!(json, r#"{comma}"{name}":{count}"#);
+        }
+        json.push('}');
     }
     json.push_str("]}\n");
     json
