@@ -1,0 +1,158 @@
+//! The layering: a room uses only rooms listed before it. Reads the sources, so it holds for every
+//! target and feature at once.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// From the ground up.
+const ROOMS: &[&str] = &[
+    "primitives",
+    "util",
+    "stack",
+    "context",
+    "fiber",
+    "driver",
+    "scheduler",
+    "park",
+    "runtime",
+    "cancel",
+    "time",
+    "thread",
+    "io",
+    "net",
+    "signal",
+];
+
+/// What only some files may contain, and which.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("mio::", &["driver/", "net/", "signal/"]),
+    ("thread_local!", &["fiber/tls.rs"]),
+    ("Instant::now", &["primitives/", "time/"]),
+    ("std::sync::atomic", &["primitives/"]),
+    ("parking_lot::", &["primitives/"]),
+    ("loom::", &["primitives/"]),
+    ("asm!", &["primitives/", "context/", "fiber/tls.rs"]),
+];
+
+const LONGEST_FILE: usize = 500;
+
+struct Source {
+    path: String,
+    /// Without comments and tests.
+    code: String,
+    lines: usize,
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    assert!(files.len() > 50, "the sources are not where this test looks");
+    files.iter().map(|file| read(&root, file)).collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+fn read(root: &Path, file: &Path) -> Source {
+    let text = fs::read_to_string(file).unwrap();
+    let path = file.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+    let no_comment = |line: &&str| !line.trim_start().starts_with("//");
+    let own = text.split("#[cfg(test)]").next().unwrap().split("#[cfg(all(test").next().unwrap();
+    let code = own.lines().filter(no_comment).collect::<Vec<_>>().join("\n");
+    Source { path, code, lines: text.lines().count() }
+}
+
+fn is_test(source: &Source) -> bool {
+    source.path.contains("tests")
+}
+
+/// The rooms that a source names after `crate::`.
+fn used(code: &str) -> BTreeSet<String> {
+    let mut rooms = BTreeSet::new();
+    for rest in code.split("crate::").skip(1) {
+        match rest.strip_prefix('{') {
+            Some(list) => {
+                let list = list.split(';').next().unwrap();
+                rooms.extend(list.split(['{', '}', ',']).map(first_word));
+            }
+            None => {
+                rooms.insert(first_word(rest));
+            }
+        }
+    }
+    rooms.retain(|room| ROOMS.contains(&room.as_str()));
+    rooms
+}
+
+fn first_word(text: &str) -> String {
+    text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+#[test]
+fn rooms_use_only_what_lies_below() {
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| !is_test(source)) {
+        let Some((room, _)) = source.path.split_once('/') else { continue };
+        let Some(level) = ROOMS.iter().position(|name| *name == room) else {
+            wrong.push(format!("{}: the room `{room}` has no place in the layers", source.path));
+            continue;
+        };
+        for other in used(&source.code) {
+            let above = ROOMS.iter().position(|name| *name == other).unwrap();
+            if above > level {
+                wrong.push(format!("{}: `{room}` uses `{other}`, which lies above it", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_confined_stays_where_it_belongs() {
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| !is_test(source)) {
+        for (what, places) in CONFINED {
+            let allowed = places.iter().any(|place| source.path.starts_with(place));
+            if !allowed && source.code.contains(what) {
+                wrong.push(format!("{}: `{what}` belongs in {places:?}", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are() {
+    for source in sources() {
+        assert!(source.lines <= LONGEST_FILE, "{}: {} lines", source.path, source.lines);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(&source.path);
+        let text = fs::read_to_string(root).unwrap();
+        assert!(text.starts_with("//!"), "{}: opens without its purpose", source.path);
+    }
+}
+
+#[test]
+fn lib_has_nothing_but_modules_and_exports() {
+    let lib = sources().into_iter().find(|source| source.path == "lib.rs").unwrap();
+    for line in lib.code.lines().filter(|line| !line.trim().is_empty()) {
+        let known = ["mod ", "pub mod ", "pub use ", "#[", "#![", "}", "    "];
+        assert!(known.iter().any(|start| line.starts_with(start)), "lib.rs: {line}");
+    }
+}
+
+#[test]
+fn the_scan_sees_what_it_should() {
+    let rooms = used("use crate::park::Wait; use crate::{cancel, fiber::{self, X}, stack};");
+    let expected = ["cancel", "fiber", "park", "stack"].map(str::to_owned);
+    assert_eq!(rooms, BTreeSet::from(expected));
+}
