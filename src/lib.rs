@@ -1,22 +1,105 @@
-//! volt: fibers (stackful coroutines) for plain, blocking-looking code.
-mod primitives;
-mod util;
-mod stack;
-mod context;
+//! Fibers for plain, blocking-looking code: a million of them on a few threads.
+//!
+//! [`go`] starts a fiber: a function with a stack of its own. It calls what a blocking program calls
+//! ([`net`], [`thread`], [`time`]), and where a thread would block, the fiber steps aside and its
+//! worker runs another one. There are no futures and no `async`: a wait switches stacks.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use volt::net::{TcpListener, TcpStream};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! volt::run(|| {
+//!     let listener = TcpListener::bind("127.0.0.1:0")?;
+//!     let address = listener.local_addr()?;
+//!     let server = volt::go(move || -> std::io::Result<()> {
+//!         let (mut client, _) = listener.accept()?;
+//!         let mut word = [0; 5];
+//!         client.read_exact(&mut word)?;
+//!         client.write_all(&word)
+//!     });
+//!     let mut stream = TcpStream::connect(address)?;
+//!     stream.write_all(b"hello")?;
+//!     let mut answer = String::new();
+//!     stream.read_to_string(&mut answer)?;
+//!     assert_eq!(answer, "hello");
+//!     server.join().unwrap()
+//! })
+//! # }
+//! ```
+//!
+//! Everything here works on fibers and on plain threads. On a plain thread [`go`] uses the default
+//! runtime, which starts at its first use; `VOLT_WORKERS` and `VOLT_STACK_SIZE` set it. A
+//! [`runtime::Builder`] makes others.
+//!
+//! # What a fiber that migrates must not hold over a wait
+//!
+//! A fiber may go on upon another thread after any wait. So over a wait it must not keep what belongs
+//! to a thread:
+//!
+//! - a reference into a `thread_local!`, or a value whose meaning depends on the thread, such as the
+//!   guard of a [`std::sync::Mutex`], a `StdoutLock`, a `ThreadRng` or an entered `tracing` span;
+//! - the value of `errno`, or a pointer that C code keeps per thread.
+//!
+//! The compiler does not see a wait as something special, and some of these are `Send` only by
+//! accident; what is not `Send` can still stand on a fiber's stack. Between two waits all of it is
+//! fine. Three ways out: [`fiber_local!`] for values that belong to the fiber;
+//! [`Migrate::BeforeStart`](runtime::Migrate) for a runtime whose fibers stay on the thread where
+//! they first ran; and not to wait while holding such a thing.
+//!
+//! A fiber whose thread is unwinding from a panic blocks its thread when it waits, since the panic
+//! count belongs to the thread. In a signal handler, and in a `fork`ed child, nothing of volt may be
+//! used but what ends the process.
+//!
+//! # Stacks
+//!
+//! A stack has 256 KiB of address space (1 MiB with debug assertions), of which a quarter, at most
+//! 64 KiB, is guard; memory is used only where it was touched, in pages, and given back when the
+//! stack has been idle for some seconds. An overflow ends the process with a report that names the
+//! fiber, where it was spawned and what to set.
+//!
+//! # Glossary
+//!
+//! - **fiber**: a function with a stack of its own, which a worker runs until it waits.
+//! - **worker**: a thread that runs fibers. **Core**: what it owns: queues, counters, stacks.
+//! - **runtime**: workers, their scheduler and their driver. **Handle**: a reference to one.
+//! - **LIFO slot**: the fiber that a worker runs next. **Ring**: its queue of 256, from which others
+//!   **steal** half. **Injector**: the queue of all. **Mailbox**: what a worker alone may run.
+//! - **dispatch**: giving a fiber the processor. **Tick**: 128 dispatches. **Operations**: what a fiber
+//!   may do without waiting before it yields.
+//! - **searcher**: a worker that looks for work to steal. **Parked**: asleep, on its thread or in the
+//!   **poller**.
+//! - **park**, **unpark**: wait, wake. **Permit**: an unpark that came first. **Waiter**: who waits,
+//!   fiber or thread. **Settle**: to end a wait, once.
+//! - **driver**: what waits for the kernel. **Turn**: one look of it. **Registration**: a socket that
+//!   it knows. **Readiness**: whether an operation is worth trying. **Wheel**: the timers.
+//! - **context**: a flow of control that is suspended. **Stack**, **slot**, **slab**: a fiber's memory,
+//!   its place, and the mapping that holds many. **Guard**: the pages that fault.
+//! - **spawn site**: the line of code that started a fiber.
+
+#![warn(unreachable_pub)]
+
 #[doc(hidden)]
 pub mod fiber;
+
+mod context;
 mod driver;
-mod scheduler;
-mod park;
-pub mod runtime;
-pub mod cancel;
-pub mod time;
-pub mod thread;
 mod io;
+mod park;
+mod primitives;
+mod scheduler;
+mod stack;
+mod util;
+
+pub mod cancel;
+pub mod metrics;
 pub mod net;
+pub mod runtime;
 pub mod signal;
+pub mod thread;
+pub mod time;
 
 pub use runtime::{JoinHandle, go, run, yield_now};
-pub use stack::{SiteUsage, StackError};
+pub use stack::StackError;
 pub use thread::current;
 pub use time::sleep;

@@ -95,6 +95,7 @@ impl Control {
 #[inline]
 pub(crate) unsafe fn prepare(bounds: Bounds, entry: Entry) -> Context {
     debug_assert_eq!(bounds.top as usize % 16, 0);
+    debug_assert!(bounds.limit < bounds.top);
     let frame = bounds.top.cast::<u64>();
     // SAFETY: the caller owns the memory below `top`; four words are far from its limit. The frame
     // is the one that `asm/x86_64.s` documents.

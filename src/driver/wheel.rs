@@ -130,6 +130,7 @@ impl<W: Copy> Wheel<W> {
         }
     }
 
+    #[cfg(test)]
     /// How many entries are linked.
     pub(crate) fn len(&self) -> usize {
         self.len

@@ -15,8 +15,10 @@ use crate::stack::{SlotHeader, StackSize};
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// What a fiber waits for: for dumps and reports.
+/// What a fiber waits for. Two stores a wait, so that a debugger, and later dumps and deadlock
+/// reports, can tell.
 #[derive(Clone, Copy, Debug)]
+#[expect(dead_code, reason = "read by debuggers so far")]
 pub(crate) struct WaitInfo {
     /// A word for people, such as "accept" or "join".
     pub(crate) reason: &'static str,

@@ -31,10 +31,6 @@ impl FiberRef {
         FiberRef(fiber)
     }
 
-    pub(crate) fn fiber(&self) -> FiberPtr {
-        self.0
-    }
-
     /// Makes the permit available; the wake, if there is one, is the caller's to carry out.
     #[must_use]
     pub(crate) fn unpark(&self) -> Option<Wake> {

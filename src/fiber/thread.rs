@@ -1,6 +1,6 @@
 //! How a plain thread waits: the same state word, and a lock to sleep on.
 
-use super::state::{Ends, Outcome, Settle, Snapshot, State};
+use super::state::{Ends, Outcome, Settle, State};
 use super::waiter::{Kind, Waiter};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Condvar, Mutex};
@@ -81,9 +81,5 @@ impl ThreadBlock {
         if self.state().unpark() == Settle::Wake {
             self.wake();
         }
-    }
-
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        self.state().load()
     }
 }

@@ -33,7 +33,3 @@ impl<T> Mutex<T> {
 pub(crate) fn full_fence() {
     atomic::fence(atomic::Ordering::SeqCst);
 }
-
-pub(crate) fn spin_hint() {
-    loom::thread::yield_now();
-}

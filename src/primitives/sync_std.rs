@@ -45,9 +45,3 @@ pub(crate) fn full_fence() {
     #[cfg(any(not(target_arch = "x86_64"), miri))]
     atomic::fence(atomic::Ordering::SeqCst);
 }
-
-/// Tells the processor that this is a short wait for another thread's next few instructions.
-#[inline(always)]
-pub(crate) fn spin_hint() {
-    std::hint::spin_loop();
-}

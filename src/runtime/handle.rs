@@ -67,8 +67,3 @@ pub(super) fn with_scheduler_here<R>(f: impl FnOnce(&Shared) -> R) -> R {
         None => f(&default_runtime().handle().0),
     }
 }
-
-/// The scheduler that the caller is on, or the default runtime's: for rooms that need its driver.
-pub(crate) fn scheduler_here() -> Arc<Shared> {
-    Handle::current().0
-}

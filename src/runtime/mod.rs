@@ -19,4 +19,3 @@ pub use runtime::{Runtime, ShutdownError};
 pub use runtime::{go, run, yield_now};
 
 pub(crate) use default::spawn_current;
-pub(crate) use handle::scheduler_here;

@@ -43,14 +43,6 @@ impl Idle {
         counts & u64::from(u32::MAX)
     }
 
-    pub(crate) fn parked_workers(&self) -> usize {
-        (self.counts.load(Ordering::Relaxed) >> 32) as usize
-    }
-
-    pub(crate) fn searching_workers(&self) -> usize {
-        Self::searching(self.counts.load(Ordering::Relaxed)) as usize
-    }
-
     /// Lets a worker search if fewer than half of the workers do (a soft limit).
     #[must_use]
     pub(crate) fn begin_search(&self) -> bool {

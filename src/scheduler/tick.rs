@@ -99,8 +99,4 @@ impl Tick {
     pub(crate) fn began(&self) -> Moment {
         self.began
     }
-
-    pub(crate) fn interval(&self) -> u32 {
-        self.interval
-    }
 }

@@ -78,13 +78,6 @@ impl Cache {
         }
     }
 
-    /// As [`pop`](Self::pop), with no page resident but the topmost, for
-    /// [`high_water`](super::high_water). One system call.
-    #[cold]
-    pub(crate) fn pop_trimmed(&mut self, size: StackSize) -> Option<Stack> {
-        self.pop(size).inspect(Stack::trim)
-    }
-
     /// As [`allocate`](Self::allocate), with no page resident but the topmost.
     ///
     /// # Errors

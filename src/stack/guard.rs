@@ -66,6 +66,7 @@ fn policy() -> Policy {
 }
 
 /// Overrides `VOLT_STACK_GUARD`, for the guards of slots used for the first time from now on.
+#[cfg(test)]
 pub(crate) fn set_policy(policy: Policy) {
     policy_cell().store(policy as u8, Ordering::Relaxed);
 }

@@ -44,6 +44,7 @@ mod usage;
 pub(crate) use altstack::AltStack;
 pub(crate) use cache::Cache;
 pub use error::StackError;
+#[cfg(test)]
 pub(crate) use guard::{Policy, set_policy};
 pub(crate) use overflow::{install, set_describe};
 pub(crate) use pool::trim;
@@ -51,7 +52,8 @@ pub(crate) use report::Report;
 pub(crate) use sampler::Sampler;
 pub(crate) use size::StackSize;
 pub(crate) use slot::{SlotHeader, Stack};
-pub(crate) use stats::{Stats, stats};
+pub use stats::StackStats;
+pub(crate) use stats::stats;
 pub use usage::SiteUsage;
 pub(crate) use usage::{high_water, record, report};
 

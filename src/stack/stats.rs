@@ -4,24 +4,25 @@ use super::{pool, slab};
 
 /// What the process has mapped for stacks, and how much of it is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stats {
+#[non_exhaustive]
+pub struct StackStats {
     /// Slabs mapped.
-    pub(crate) slabs: usize,
+    pub slabs: usize,
     /// Slots in all slabs.
-    pub(crate) slots: usize,
+    pub slots: usize,
     /// Slots that were ever used. Those not in the pool are in use or in a worker's cache.
-    pub(crate) handed_out: usize,
+    pub handed_out: usize,
     /// Idle stacks in the shared pool that have memory.
-    pub(crate) pooled: usize,
+    pub pooled: usize,
     /// Idle stacks in the shared pool whose memory was given back.
-    pub(crate) trimmed: usize,
+    pub trimmed: usize,
 }
 
 /// The counters now. Each is exact, but they are not read at one instant.
-pub(crate) fn stats() -> Stats {
+pub(crate) fn stats() -> StackStats {
     let (slabs, slots, handed_out) = slab::counts();
     let (pooled, trimmed) = pool::counts();
-    Stats {
+    StackStats {
         slabs,
         slots,
         handed_out,

@@ -72,6 +72,7 @@ impl Bitmap {
         word.load(Ordering::Acquire) & mask != 0
     }
 
+    #[cfg(test)]
     /// Whether a bit was set when its word was looked at.
     pub(crate) fn any(&self) -> bool {
         self.words
@@ -79,6 +80,7 @@ impl Bitmap {
             .any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
+    #[cfg(test)]
     /// How many bits are set; a snapshot of each word, not of the whole.
     pub(crate) fn count(&self) -> usize {
         let ones = |word: &AtomicU64| word.load(Ordering::Relaxed).count_ones() as usize;
