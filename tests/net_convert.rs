@@ -1,0 +1,251 @@
+//! To and from the standard library's sockets, also while clones live.
+
+mod net_support;
+
+use net_support::{World, everywhere, eventually, listen, pair};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use volt::net::{TcpListener, TcpStream};
+
+fn is_nonblocking(fd: &impl AsRawFd) -> bool {
+    // SAFETY: asks for flags.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) & libc::O_NONBLOCK != 0 }
+}
+
+#[test]
+fn a_lone_stream_takes_its_descriptor_along() {
+    everywhere(|_| {
+        let (near, mut far) = pair();
+        // Registers it with a driver, if this is a fiber.
+        near.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        (&near).read(&mut [0]).unwrap_err();
+        near.set_read_timeout(None).unwrap();
+        let fd = near.as_raw_fd();
+        let mut near = std::net::TcpStream::from(near);
+        assert_eq!(near.as_raw_fd(), fd);
+        assert!(!is_nonblocking(&near));
+        far.write_all(&[1]).unwrap();
+        assert_eq!(near.read(&mut [0]).unwrap(), 1);
+        let mut near = TcpStream::from(near);
+        assert_eq!(near.as_raw_fd(), fd);
+        far.write_all(&[2]).unwrap();
+        assert_eq!(near.read(&mut [0]).unwrap(), 1);
+    });
+}
+
+#[test]
+fn both_accepted_and_connected_streams_are_in_blocking_mode() {
+    everywhere(|_| {
+        let (near, far) = pair();
+        assert!(!is_nonblocking(&near));
+        assert!(!is_nonblocking(&far));
+    });
+}
+
+#[test]
+fn a_stream_leaves_while_a_clone_waits() {
+    everywhere(|world| {
+        let (near, mut far) = pair();
+        let waits = Arc::new(AtomicBool::new(false));
+        let reader = world.spawn({
+            let (mut clone, waits) = (near.try_clone().unwrap(), Arc::clone(&waits));
+            move || {
+                waits.store(true, Ordering::SeqCst);
+                let mut buf = [0];
+                clone.read_exact(&mut buf).unwrap();
+                (clone, buf[0])
+            }
+        });
+        eventually("the reader's start", || waits.load(Ordering::SeqCst));
+        let fd = near.as_raw_fd();
+        let mut theirs = near.into_std().unwrap();
+        assert_ne!(theirs.as_raw_fd(), fd);
+        far.write_all(&[1]).unwrap();
+        let (clone, byte) = reader.join();
+        assert_eq!(byte, 1);
+        // The standard handle blocks, and neither minds the other.
+        assert!(!is_nonblocking(&theirs));
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            far.write_all(&[2]).unwrap();
+            far
+        });
+        let mut buf = [0];
+        theirs.read_exact(&mut buf).unwrap();
+        assert_eq!(buf, [2]);
+        let mut far = writer.join().unwrap();
+        drop(theirs);
+        far.write_all(&[3]).unwrap();
+        (&clone).read_exact(&mut buf).unwrap();
+        assert_eq!(buf, [3]);
+    });
+}
+
+#[test]
+fn timeouts_and_mode_go_along() {
+    let (near, _far) = pair();
+    near.set_read_timeout(Some(Duration::from_secs(7))).unwrap();
+    near.set_nonblocking(true).unwrap();
+    let near = near.into_std().unwrap();
+    assert_eq!(near.read_timeout().unwrap(), Some(Duration::from_secs(7)));
+    assert_eq!(near.write_timeout().unwrap(), None);
+    assert!(is_nonblocking(&near));
+    near.set_write_timeout(Some(Duration::from_secs(9))).unwrap();
+    let near = TcpStream::from(near);
+    assert_eq!(near.read_timeout().unwrap(), Some(Duration::from_secs(7)));
+    assert_eq!(near.write_timeout().unwrap(), Some(Duration::from_secs(9)));
+}
+
+#[test]
+fn a_nonblocking_standard_stream_waits_in_volt() {
+    everywhere(|world| {
+        let (near, mut far) = pair();
+        let near = near.into_std().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let mut near = TcpStream::from(near);
+        let peer = world.spawn(move || far.write_all(&[1]).unwrap());
+        assert_eq!(near.read(&mut [0]).unwrap(), 1);
+        peer.join();
+    });
+}
+
+#[test]
+fn a_lone_listener_blocks_again() {
+    everywhere(|_| {
+        let (listener, address) = listen();
+        let listener = std::net::TcpListener::from(listener);
+        assert!(!is_nonblocking(&listener));
+        let client = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            std::net::TcpStream::connect(address).unwrap()
+        });
+        listener.accept().unwrap();
+        client.join().unwrap();
+        let listener = TcpListener::from(listener);
+        assert!(is_nonblocking(&listener));
+        let client = TcpStream::connect(address).unwrap();
+        assert_eq!(listener.accept().unwrap().1, client.local_addr().unwrap());
+    });
+}
+
+#[test]
+fn a_listener_leaves_while_a_clone_accepts() {
+    everywhere(|world| {
+        if world == World::CurrentThread {
+            // The standard `accept` below blocks its thread.
+            return;
+        }
+        let (listener, address) = listen();
+        let ours = listener.try_clone().unwrap();
+        let acceptor = world.spawn(move || {
+            let first = ours.accept().unwrap().1;
+            (ours, first)
+        });
+        let theirs = listener.into_std().unwrap();
+        let first = TcpStream::connect(address).unwrap();
+        let (ours, from) = acceptor.join();
+        assert_eq!(from, first.local_addr().unwrap());
+        // Ours, which has nothing to accept now, must wait in volt and not in the kernel: others run.
+        let acceptor = world.spawn(move || ours.accept().unwrap().1);
+        volt::go(|| volt::sleep(Duration::from_millis(5))).join().unwrap();
+        let second = TcpStream::connect(address).unwrap();
+        assert_eq!(acceptor.join(), second.local_addr().unwrap());
+        let third = TcpStream::connect(address).unwrap();
+        assert_eq!(theirs.accept().unwrap().1, third.local_addr().unwrap());
+    });
+}
+
+#[test]
+fn a_clone_of_a_lent_listener_does_not_hold_the_worker() {
+    let _watch = net_support::Watchdog::new("current thread");
+    let (listener, address) = listen();
+    let ours = listener.try_clone().unwrap();
+    let theirs = listener.into_std().unwrap();
+    net_support::current_thread().run(|| {
+        let acceptor = volt::go(move || ours.accept().unwrap().1);
+        // Would not run if `accept` blocked the only worker.
+        volt::sleep(Duration::from_millis(20));
+        let client = TcpStream::connect(address).unwrap();
+        assert_eq!(acceptor.join().unwrap(), client.local_addr().unwrap());
+    });
+    drop(theirs);
+}
+
+#[test]
+fn a_lent_listener_that_was_nonblocking() {
+    let (listener, _) = listen();
+    let ours = listener.try_clone().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let theirs = listener.into_std().unwrap();
+    assert!(is_nonblocking(&theirs));
+    assert!(is_nonblocking(&ours));
+    assert_eq!(ours.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn descriptors() {
+    let (near, mut far) = pair();
+    let fd = near.as_fd().as_raw_fd();
+    let raw = near.into_raw_fd();
+    assert_eq!(raw, fd);
+    // SAFETY: owned, as just said.
+    let near = unsafe { TcpStream::from_raw_fd(raw) };
+    let mut near = TcpStream::from(OwnedFd::from(near));
+    far.write_all(&[5]).unwrap();
+    assert_eq!(near.read(&mut [0]).unwrap(), 1);
+
+    let (listener, address) = listen();
+    let raw = listener.into_raw_fd();
+    // SAFETY: owned, as just said.
+    let listener = unsafe { TcpListener::from_raw_fd(raw) };
+    let listener = TcpListener::from(OwnedFd::from(listener));
+    let _client = TcpStream::connect(address).unwrap();
+    listener.accept().unwrap();
+}
+
+#[test]
+fn one_socket_under_two_runtimes_and_a_thread() {
+    let _watch = net_support::Watchdog::new("two runtimes");
+    let (one, two) = (net_support::workers(1), net_support::workers(2));
+    let (near, mut far) = pair();
+    let echo = volt::go(move || {
+        let mut buf = [0; 64];
+        loop {
+            match far.read(&mut buf).unwrap() {
+                0 => break,
+                n => far.write_all(&buf[..n]).unwrap(),
+            }
+        }
+    });
+    for round in 0..200u8 {
+        let turn = |near: &TcpStream| {
+            let (mut near, mut buf) = (near, [0]);
+            near.write_all(&[round]).unwrap();
+            near.read_exact(&mut buf).unwrap();
+            assert_eq!(buf, [round]);
+        };
+        one.run(|| turn(&near));
+        two.run(|| turn(&near));
+        turn(&near);
+    }
+    // Waiting at the same time: every byte arrives at one of the three.
+    let readers = [
+        net_support::Peer::Fiber(one.go(take(&near))),
+        net_support::Peer::Fiber(two.go(take(&near))),
+        net_support::Peer::Thread(std::thread::spawn(take(&near))),
+    ];
+    (&near).write_all(&[1; 3000]).unwrap();
+    let total: usize = readers.into_iter().map(|reader| reader.join()).sum();
+    assert_eq!(total, 3000);
+    drop(near);
+    echo.join().unwrap();
+}
+
+/// Reads a thousand bytes, one at a time.
+fn take(near: &TcpStream) -> impl FnOnce() -> usize + Send + 'static {
+    let mut near = near.try_clone().unwrap();
+    move || (0..1000).map(|_| near.read(&mut [0]).unwrap()).sum()
+}

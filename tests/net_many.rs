@@ -1,0 +1,203 @@
+//! Many: connections, acceptors, bytes.
+
+mod net_support;
+
+use net_support::{Watchdog, current_thread, listen, workers};
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use volt::net::{TcpListener, TcpStream};
+use volt::runtime::Runtime;
+
+fn runtimes() -> [Runtime; 4] {
+    [current_thread(), workers(1), workers(2), workers(4)]
+}
+
+/// Echoes until the end, on every connection of the listener, until one sends the byte 0 alone.
+fn serve(listener: TcpListener) {
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        volt::go(move || {
+            let mut buf = [0; 4096];
+            loop {
+                match stream.read(&mut buf).unwrap() {
+                    0 => return,
+                    n => stream.write_all(&buf[..n]).unwrap(),
+                }
+            }
+        });
+    }
+}
+
+fn raise_limit() {
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+}
+
+#[test]
+fn each_connection_is_accepted_once_and_nobody_is_left_behind() {
+    const ACCEPTORS: usize = 50;
+    const EACH: usize = 10;
+    for runtime in runtimes() {
+        let _watch = Watchdog::new("acceptors");
+        runtime.run(|| {
+            let (listener, address) = listen();
+            let listener = Arc::new(listener);
+            let acceptors: Vec<_> = (0..ACCEPTORS)
+                .map(|_| {
+                    let listener = Arc::clone(&listener);
+                    volt::go(move || {
+                        (0..EACH).map(|_| listener.accept().unwrap().1).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            let mut open = Vec::new();
+            for _ in 0..ACCEPTORS * EACH {
+                open.push(TcpStream::connect(address).unwrap());
+            }
+            let made: HashSet<SocketAddr> =
+                open.iter().map(|stream| stream.local_addr().unwrap()).collect();
+            let mut seen = HashSet::new();
+            for acceptor in acceptors {
+                for from in acceptor.join().unwrap() {
+                    assert!(seen.insert(from), "{from} was accepted twice");
+                }
+            }
+            assert_eq!(seen, made);
+        });
+    }
+}
+
+#[test]
+fn acceptors_of_three_kinds_share_a_listener() {
+    const EACH: usize = 300;
+    let _watch = Watchdog::new("mixed acceptors");
+    let (one, two) = (workers(1), workers(2));
+    let (listener, address) = listen();
+    let listener = Arc::new(listener);
+    let left = Arc::new(AtomicUsize::new(3 * EACH));
+    let accept = |listener: &Arc<TcpListener>| {
+        let (listener, left) = (Arc::clone(listener), Arc::clone(&left));
+        move || {
+            (0..EACH).for_each(|_| drop(listener.accept().unwrap()));
+            left.fetch_sub(EACH, Ordering::SeqCst);
+        }
+    };
+    let (a, b) = (one.go(accept(&listener)), two.go(accept(&listener)));
+    let c = std::thread::spawn(accept(&listener));
+    let clients: Vec<_> = (0..3)
+        .map(|_| volt::go(move || (0..EACH).for_each(|_| drop(TcpStream::connect(address).unwrap()))))
+        .collect();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    a.join().unwrap();
+    b.join().unwrap();
+    c.join().unwrap();
+    assert_eq!(left.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn two_thousand_connections_at_once() {
+    const CONNECTIONS: usize = 2000;
+    const ROUNDS: usize = 5;
+    raise_limit();
+    for runtime in [current_thread(), workers(2)] {
+        let _watch = Watchdog::new("2000 connections");
+        runtime.run(|| {
+            let (listener, address) = listen();
+            let server = volt::go(move || serve(listener));
+            let open = Arc::new(AtomicUsize::new(0));
+            let clients: Vec<_> = (0..CONNECTIONS)
+                .map(|id| {
+                    let open = Arc::clone(&open);
+                    volt::go(move || {
+                        let mut stream = TcpStream::connect(address).unwrap();
+                        open.fetch_add(1, Ordering::SeqCst);
+                        net_support::eventually("all connections", || {
+                            open.load(Ordering::SeqCst) == CONNECTIONS
+                        });
+                        for round in 0..ROUNDS {
+                            exchange(&mut stream, id * ROUNDS + round);
+                        }
+                    })
+                })
+                .collect();
+            clients.into_iter().for_each(|client| client.join().unwrap());
+            server.cancel();
+            assert!(server.join().is_err(), "a cancelled server ends with an error");
+        });
+    }
+}
+
+/// Sends bytes that depend on `seed` and wants the same back.
+fn exchange(stream: &mut TcpStream, seed: usize) {
+    let len = 1 + (seed * 7919) % 3000;
+    let sent: Vec<u8> = (0..len).map(|i| (seed * 31 + i * 17 + (i >> 8)) as u8).collect();
+    let mut got = vec![0; len];
+    stream.write_all(&sent).unwrap();
+    stream.read_exact(&mut got).unwrap();
+    assert!(got == sent, "the bytes of another");
+}
+
+#[test]
+fn thousands_of_short_connections() {
+    for runtime in runtimes() {
+        let _watch = Watchdog::new("short connections");
+        runtime.run(|| {
+            let (listener, address) = listen();
+            let server = volt::go(move || {
+                for _ in 0..3000 {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    volt::go(move || stream.write_all(b"bye").unwrap());
+                }
+            });
+            let clients: Vec<_> = (0..10)
+                .map(|_| {
+                    volt::go(move || {
+                        for _ in 0..300 {
+                            let mut text = String::new();
+                            let mut stream = TcpStream::connect(address).unwrap();
+                            stream.read_to_string(&mut text).unwrap();
+                            assert_eq!(text, "bye");
+                        }
+                    })
+                })
+                .collect();
+            clients.into_iter().for_each(|client| client.join().unwrap());
+            server.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn both_directions_at_once() {
+    const LEN: usize = 2 << 20;
+    for runtime in runtimes() {
+        let _watch = Watchdog::new("both directions");
+        runtime.run(|| {
+            let (near, far) = net_support::pair();
+            let fibers: Vec<_> = [near, far]
+                .into_iter()
+                .flat_map(|end| {
+                    let (mut reader, mut writer) = (end.try_clone().unwrap(), end);
+                    let write = volt::go(move || {
+                        for i in 0..LEN / 1024 {
+                            writer.write_all(&[i as u8; 1024]).unwrap();
+                        }
+                        writer.shutdown(std::net::Shutdown::Write).unwrap();
+                    });
+                    let read = volt::go(move || {
+                        let mut all = Vec::new();
+                        reader.read_to_end(&mut all).unwrap();
+                        assert_eq!(all.len(), LEN);
+                        assert!(all.iter().enumerate().all(|(i, byte)| *byte == (i / 1024) as u8));
+                    });
+                    [write, read]
+                })
+                .collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+    }
+}

@@ -1,0 +1,196 @@
+//! Real signals, received on fibers and threads.
+
+mod net_support;
+
+use net_support::{Watchdog, everywhere, eventually, workers};
+use std::io::ErrorKind;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use volt::signal::{Signal, Signals};
+
+/// Signals belong to the process; so the tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn send(signal: Signal) {
+    // SAFETY: a handler is installed; the process signals itself.
+    let sent = unsafe { libc::kill(libc::getpid(), signal.as_raw()) };
+    assert_eq!(sent, 0);
+}
+
+#[test]
+fn numbers() {
+    for number in 1..=64 {
+        assert_eq!(Signal::from_raw(number).as_raw(), number);
+    }
+    assert_eq!(Signal::from_raw(libc::SIGTERM), Signal::Terminate);
+    assert_eq!(Signal::from_raw(libc::SIGUSR1), Signal::User1);
+}
+
+#[test]
+fn forbidden() {
+    for number in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, 0, -1, 65] {
+        let error = Signals::new([Signal::User1, Signal::from_raw(number)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{number}: {error}");
+        assert!(error.to_string().contains(&number.to_string()));
+    }
+}
+
+#[test]
+fn received_everywhere() {
+    let _turn = turn();
+    everywhere(|world| {
+        let mut signals = Signals::new([Signal::User1, Signal::Hangup]).unwrap();
+        let receiver = world.spawn(move || {
+            let first = signals.recv().unwrap();
+            (first, signals)
+        });
+        send(Signal::User1);
+        let (first, mut signals) = receiver.join();
+        assert_eq!(first, Signal::User1);
+        send(Signal::Hangup);
+        assert_eq!(signals.recv().unwrap(), Signal::Hangup);
+        assert_eq!(signals.try_recv(), None);
+    });
+}
+
+#[test]
+fn wakes_one_that_waits() {
+    let _turn = turn();
+    let _watch = Watchdog::new("signal");
+    for runtime in [workers(1), workers(2)] {
+        let mut signals = Signals::new([Signal::User2]).unwrap();
+        let receiver = runtime.go(move || signals.recv().unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!receiver.is_finished());
+        send(Signal::User2);
+        assert_eq!(receiver.join().unwrap(), Signal::User2);
+    }
+}
+
+#[test]
+fn several_of_a_kind_are_one() {
+    let _turn = turn();
+    let _watch = Watchdog::new("merge");
+    let mut signals = Signals::new([Signal::User1, Signal::User2]).unwrap();
+    for signal in [Signal::User2, Signal::User2, Signal::User2, Signal::User1] {
+        // SAFETY: a handler is installed. It has run when this returns, unlike after `kill`, whose
+        // signal any thread may take.
+        assert_eq!(unsafe { libc::raise(signal.as_raw()) }, 0);
+    }
+    assert_eq!(signals.recv().unwrap(), Signal::User1);
+    assert_eq!(signals.recv().unwrap(), Signal::User2);
+    let error = signals.recv_timeout(Duration::from_millis(20)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+}
+
+#[test]
+fn each_receiver_gets_it() {
+    let _turn = turn();
+    everywhere(|world| {
+        let receivers: Vec<_> = (0..4)
+            .map(|_| {
+                let mut signals = Signals::new([Signal::Hangup]).unwrap();
+                world.spawn(move || signals.recv().unwrap())
+            })
+            .collect();
+        send(Signal::Hangup);
+        for receiver in receivers {
+            assert_eq!(receiver.join(), Signal::Hangup);
+        }
+    });
+}
+
+#[test]
+fn a_dropped_receiver_gets_nothing() {
+    let _turn = turn();
+    let mut kept = Signals::new([Signal::User1]).unwrap();
+    drop(Signals::new([Signal::User1]).unwrap());
+    send(Signal::User1);
+    assert_eq!(kept.recv().unwrap(), Signal::User1);
+    drop(kept);
+    // Handlers stay off the default action: this does not end the process.
+    send(Signal::User1);
+}
+
+#[test]
+fn times_out() {
+    let _turn = turn();
+    everywhere(|_| {
+        let mut signals = Signals::new([Signal::Alarm]).unwrap();
+        let start = Instant::now();
+        let error = signals.recv_timeout(Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(start.elapsed() >= Duration::from_millis(20));
+    });
+}
+
+#[test]
+fn cancelled() {
+    let _turn = turn();
+    let _watch = Watchdog::new("cancel");
+    let mut signals = Signals::new([Signal::Alarm]).unwrap();
+    let fiber = volt::go(move || signals.recv().map(drop));
+    volt::sleep(Duration::from_millis(5));
+    fiber.cancel();
+    assert!(volt::cancel::is_cancelled(&fiber.join().unwrap().unwrap_err()));
+}
+
+#[test]
+fn ctrl_c() {
+    let _turn = turn();
+    let _watch = Watchdog::new("ctrl_c");
+    // The handler that keeps SIGINT from ending this process until `ctrl_c` has its own.
+    let guard = Signals::new([Signal::Interrupt]).unwrap();
+    let fiber = volt::go(volt::signal::ctrl_c);
+    eventually("the signal", || {
+        send(Signal::Interrupt);
+        fiber.is_finished()
+    });
+    fiber.join().unwrap().unwrap();
+    drop(guard);
+}
+
+#[test]
+fn a_storm_of_one_does_not_starve_another() {
+    let _turn = turn();
+    let _watch = Watchdog::new("storm");
+    let mut signals = Signals::new([Signal::Hangup, Signal::Terminate]).unwrap();
+    volt::run(|| {
+        for _ in 0..100 {
+            send(Signal::Terminate);
+            send(Signal::Hangup);
+            let mut got = Vec::new();
+            while !got.contains(&Signal::Terminate) {
+                got.push(signals.recv().unwrap());
+                send(Signal::Hangup);
+                assert!(got.len() < 4, "{got:?}");
+            }
+            while signals.recv_timeout(Duration::from_millis(5)).is_ok() {}
+        }
+    });
+}
+
+#[test]
+fn none_is_lost_in_a_crowd() {
+    let _turn = turn();
+    let _watch = Watchdog::new("crowd");
+    let runtime = workers(2);
+    let mut signals = Signals::new([Signal::User1]).unwrap();
+    // Ping-pong: each signal is sent after the one before has been received.
+    let (received, turns) = std::sync::mpsc::channel();
+    let receiver = runtime.go(move || {
+        for _ in 0..2000 {
+            assert_eq!(signals.recv().unwrap(), Signal::User1);
+            received.send(()).unwrap();
+        }
+    });
+    for _ in 0..2000 {
+        send(Signal::User1);
+        turns.recv().unwrap();
+    }
+    receiver.join().unwrap();
+}
