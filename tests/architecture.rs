@@ -22,6 +22,7 @@ const ROOMS: &[&str] = &[
     "io",
     "net",
     "signal",
+    "metrics",
 ];
 
 /// What only some files may contain, and which.

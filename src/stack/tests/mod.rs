@@ -9,7 +9,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 use std::ptr::NonNull;
 
-mod figures;
 mod layout;
 mod limits;
 mod overflow;
