@@ -350,3 +350,30 @@ fn a_panicking_fiber_may_use_its_socket() {
     fiber.join().unwrap_err();
     assert_eq!(got.load(Ordering::SeqCst), 3);
 }
+
+#[test]
+#[ignore = "needs the driver to believe EAGAIN after an error event: see the commit that added this test"]
+fn an_error_event_of_a_live_connection_does_not_spin() {
+    // Send time stamps come through the error queue: the socket reports an error, and lives.
+    let _watch = Watchdog::new("error queue");
+    current_thread().run(|| {
+        let (near, mut far) = pair();
+        let flags: libc::c_int = 2 | 16; // SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE
+        // SAFETY: an option of the size that is given.
+        let set = unsafe {
+            let value = (&raw const flags).cast();
+            libc::setsockopt(near.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, value, 4)
+        };
+        assert_eq!(set, 0);
+        let writer = volt::go({
+            let mut near = near.try_clone().unwrap();
+            move || near.write_all(&vec![1; 16 << 20]).unwrap()
+        });
+        volt::yield_now();
+        drop(near);
+        let mut all = Vec::new();
+        far.read_to_end(&mut all).unwrap();
+        assert_eq!(all.len(), 16 << 20);
+        writer.join().unwrap();
+    });
+}
