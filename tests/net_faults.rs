@@ -83,7 +83,6 @@ fn take_error_takes_a_reset() {
 }
 
 #[test]
-#[ignore = "needs the driver to watch for urgent data: see the commit that added this test"]
 fn data_before_an_urgent_byte_does_not_hide_what_follows() {
     // A read stops at the urgent mark and so comes up short although there is more.
     everywhere(|_| {
@@ -352,7 +351,6 @@ fn a_panicking_fiber_may_use_its_socket() {
 }
 
 #[test]
-#[ignore = "needs the driver to believe EAGAIN after an error event: see the commit that added this test"]
 fn an_error_event_of_a_live_connection_does_not_spin() {
     // Send time stamps come through the error queue: the socket reports an error, and lives.
     let _watch = Watchdog::new("error queue");

@@ -121,6 +121,8 @@ impl Driver {
     pub(crate) fn register(self: &Arc<Self>, fd: RawFd, blocked: super::Direction) -> io::Result<Registration> {
         let slot = self.slots.take(blocked);
         let interest = Interest::READABLE | Interest::WRITABLE;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let interest = interest | Interest::PRIORITY;
         match self.registry.register(&mut SourceFd(&fd), Token(slot.token()), interest) {
             Ok(()) => Ok(Registration::new(Arc::clone(self), slot, fd)),
             Err(error) => {

@@ -5,7 +5,8 @@
 //! The readiness word holds, per direction, "an operation may succeed" and "the peer is gone", and a
 //! tick that every event advances. An operation that comes up short clears its direction only if
 //! the tick is still the one it read before the system call: otherwise an event has come since, and
-//! the operation is tried again.
+//! the operation is tried again. A short read or write clears too, which saves the system call that
+//! would say so.
 //!
 //! A waiter links its node under the lock and looks at the word again there. The poller sets the
 //! word first and takes the lock after: either the waiter sees the bit, or the poller sees the node.
@@ -49,6 +50,8 @@ const WRITE_READY: u64 = 2;
 /// Set once the kernel reports it, and never cleared: no further event will come.
 const READ_CLOSED: u64 = 4;
 const WRITE_CLOSED: u64 = 8;
+/// Urgent data has come; a read stops at its mark, and so may come up short with more behind it.
+const URGENT: u64 = 16;
 const TICK_ONE: u64 = 0x100;
 const TICK_MASK: u64 = 0xFFFF_FF00;
 const GENERATION_SHIFT: u32 = 32;
@@ -74,6 +77,9 @@ impl Readiness {
         }
         if event.is_error() {
             bits |= READ_READY | WRITE_READY;
+        }
+        if event.is_priority() {
+            bits |= READ_READY | URGENT;
         }
         Readiness(bits)
     }
@@ -207,15 +213,24 @@ impl Registration {
         (word & direction.ready() != 0).then_some(word & TICK_MASK)
     }
 
-    /// An operation that began at `tick` came up short: until the next event, don't try.
-    #[inline]
+    /// The kernel said that an operation which began at `tick` would block: until the next event,
+    /// don't try.
     pub(crate) fn clear(&self, direction: Direction, tick: u64) {
+        self.clear_unless(0, direction, tick);
+    }
+
+    /// An operation that began at `tick` came up short: the next one would block, unless the peer is
+    /// gone, which no event will tell once more, or there was urgent data.
+    #[inline]
+    pub(crate) fn clear_short(&self, direction: Direction, tick: u64) {
+        self.clear_unless(direction.closed() | URGENT, direction, tick);
+    }
+
+    #[inline(always)]
+    fn clear_unless(&self, keep: u64, direction: Direction, tick: u64) {
         let slot = self.slot();
         let mut word = slot.word.load(Ordering::Relaxed);
-        while word & TICK_MASK == tick
-            && word & direction.closed() == 0
-            && word & direction.ready() != 0
-        {
+        while word & TICK_MASK == tick && word & keep == 0 && word & direction.ready() != 0 {
             let next = word & !direction.ready();
             match slot.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,

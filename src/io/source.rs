@@ -122,7 +122,7 @@ impl Source {
             match operation(self.fd.as_fd()) {
                 Ok((result, short)) => {
                     if let (true, Some(registration)) = (short, registration) {
-                        registration.clear(wanted.direction, tick);
+                        registration.clear_short(wanted.direction, tick);
                     }
                     return Ok(result);
                 }
