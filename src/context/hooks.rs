@@ -6,9 +6,9 @@
 
 use super::Bounds;
 
-/// A fiber begins to run on the stack `bounds`.
+/// A fiber begins to run on the stack that `bounds` tells.
 #[inline(always)]
-pub(crate) fn fiber_begin(_bounds: Bounds) {}
+pub(crate) fn fiber_begin(_bounds: impl FnOnce() -> Bounds) {}
 
 /// The running flow is about to continue another one.
 #[inline(always)]

@@ -117,12 +117,17 @@ impl Worker<'_> {
         let bounds = Bounds { top: stack.top(), limit: stack.limit() };
         // SAFETY: the stack is ours, and free until the flow is retired.
         let flow = unsafe { context::prepare(bounds, fiber::entry::<Scheduler>) };
-        context::hooks::fiber_begin(bounds);
         self.settle_in(fiber, flow, stack.into_raw());
     }
 
+    /// The fiber's life on `stack` begins, by a switch to a new flow or in the entry loop of an old.
     #[inline(always)]
     fn settle_in(&self, fiber: FiberPtr, flow: Context, stack: NonNull<SlotHeader>) {
+        context::hooks::fiber_begin(|| {
+            // SAFETY: only looked at; it stays the flow's.
+            let stack = ManuallyDrop::new(unsafe { Stack::from_raw(stack) });
+            Bounds { top: stack.top(), limit: stack.limit() }
+        });
         // SAFETY: this worker holds the fiber, and the stack belongs to it from now on.
         unsafe {
             stack.as_ref().set_owner(fiber.as_ptr().cast());
