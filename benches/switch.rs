@@ -34,7 +34,7 @@ fn main() {
 
 #[cfg(all(target_arch = "x86_64", unix))]
 mod ring {
-    use super::backend::{Context, Control, prepare, switch};
+    use super::backend::{Context, prepare, switch};
     use super::{Bounds, Entry, common};
     use std::cell::UnsafeCell;
     use std::time::Instant;
@@ -56,8 +56,7 @@ mod ring {
             // SAFETY: the nodes outlive the ring; each flow is continued by its predecessor only.
             unsafe {
                 let next = *(*me).next.get();
-                let control = Control::read();
-                switch((*me).context.get(), *(*next).context.get(), control, next as usize);
+                switch((*me).context.get(), *(*next).context.get(), next as usize);
             }
             me = std::hint::black_box(me);
         }
@@ -69,7 +68,7 @@ mod ring {
             let pair = word as *const [UnsafeCell<Context>; 2];
             loop {
                 // SAFETY: the partner is suspended whenever this runs; the pair outlives both.
-                unsafe { switch((*pair)[1].get(), *(*pair)[0].get(), Control::read(), 0) };
+                unsafe { switch((*pair)[1].get(), *(*pair)[0].get(), 0) };
             }
         }
         let mut memory = vec![0u128; STACK / 16];
@@ -82,10 +81,7 @@ mod ring {
             let start = Instant::now();
             for _ in 0..STEPS / 2 {
                 // SAFETY: the partner is fresh or suspended.
-                unsafe {
-                    let word = &raw const pair as usize;
-                    switch(pair[0].get(), *pair[1].get(), Control::read(), word);
-                }
+                unsafe { switch(pair[0].get(), *pair[1].get(), &raw const pair as usize) };
             }
             start.elapsed().as_nanos() as f64 / STEPS as f64
         });
@@ -120,9 +116,7 @@ mod ring {
             for _ in 0..rounds {
                 // SAFETY: the first flow is suspended or fresh; the last one comes back here.
                 unsafe {
-                    let first = &raw const nodes[0];
-                    let to = *(*first).context.get();
-                    switch(main.context.get(), to, Control::read(), first as usize);
+                    switch(main.context.get(), *nodes[0].context.get(), &raw const nodes[0] as usize);
                 }
             }
             start.elapsed().as_nanos() as f64 / (rounds * (flows + 1)) as f64

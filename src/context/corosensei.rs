@@ -62,7 +62,7 @@ pub(crate) unsafe fn prepare(bounds: Bounds, entry: Entry) -> Context {
         let flow = address as *mut Flow;
         // SAFETY: the flow lives until `retire`; only the running flow touches its yielder.
         unsafe { (&raw mut (*flow).yielder).write(yielder) };
-        Control::DEFAULT.restore();
+        control::set_default();
         entry(transfer)
     });
     // SAFETY: `flow` was just allocated for exactly this value.
@@ -88,20 +88,16 @@ pub(crate) unsafe fn retire(context: Context) {
 }
 
 /// Stores the running flow in `*from`, continues `to`, and returns the word that is handed over by
-/// whoever continues the stored flow. `control` was read since the flow was last continued.
+/// whoever continues the stored flow.
 ///
 /// # Safety
 ///
 /// The room's invariants 1 and 2; the caller keeps invariant 4 after it returns.
 #[inline(never)]
-pub(crate) unsafe fn switch(
-    from: *mut Context,
-    to: Context,
-    control: Control,
-    transfer: usize,
-) -> usize {
+pub(crate) unsafe fn switch(from: *mut Context, to: Context, transfer: usize) -> usize {
     // SAFETY: invariant 2: `*from` holds the running flow's own context.
     let running = unsafe { *from };
+    let control = control::save();
     let transfer = if running.0.is_null() {
         // SAFETY: passed on from the caller.
         unsafe { drive(to, transfer) }
@@ -109,7 +105,7 @@ pub(crate) unsafe fn switch(
         // SAFETY: the flow is running, so its yielder was set and is in force.
         unsafe { (*(*running.0).yielder).suspend(Request { to, transfer }) }
     };
-    control.restore();
+    control::restore(control);
     transfer
 }
 
@@ -133,8 +129,6 @@ unsafe fn drive(mut to: Context, mut transfer: usize) -> usize {
     transfer
 }
 
-pub(crate) use control::Control;
-
 /// The floating-point control words, which corosensei leaves to its users.
 #[cfg(target_arch = "x86_64")]
 mod control {
@@ -142,50 +136,33 @@ mod control {
 
     const CONTROL_BITS: u32 = 0xFFC0;
 
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Control {
-        mxcsr: u32,
-        x87: u16,
+    pub(super) fn save() -> (u32, u16) {
+        let (mut mxcsr, mut x87) = (0u32, 0u16);
+        // SAFETY: two stores to locals.
+        unsafe { asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &mut mxcsr, in(reg) &mut x87) };
+        (mxcsr, x87)
     }
 
-    impl Control {
-        pub(super) const DEFAULT: Control = Control { mxcsr: 0x1F80, x87: 0x037F };
-
-        /// Reads those of the running flow.
-        pub(crate) fn read() -> Control {
-            let mut control = Control { mxcsr: 0, x87: 0 };
-            let (mxcsr, x87) = (&raw mut control.mxcsr, &raw mut control.x87);
-            // SAFETY: two stores into a local.
-            unsafe { asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) mxcsr, in(reg) x87) };
-            control
+    pub(super) fn restore((mxcsr, x87): (u32, u16)) {
+        let now = save();
+        if (now.0 ^ mxcsr) & CONTROL_BITS == 0 && now.1 == x87 {
+            return;
         }
+        let mxcsr = (mxcsr & CONTROL_BITS) | (now.0 & !CONTROL_BITS);
+        // SAFETY: values that were stored by the same instructions, status flags as they stand.
+        unsafe { asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &mxcsr, in(reg) &x87) };
+    }
 
-        /// Loads these if the thread has others; its sticky flags stay.
-        pub(super) fn restore(self) {
-            let now = Control::read();
-            if (now.mxcsr ^ self.mxcsr) & CONTROL_BITS == 0 && now.x87 == self.x87 {
-                return;
-            }
-            let mxcsr = (self.mxcsr & CONTROL_BITS) | (now.mxcsr & !CONTROL_BITS);
-            // SAFETY: values that were stored by the same instructions, status flags as they stand.
-            unsafe { asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &mxcsr, in(reg) &self.x87) };
-        }
+    pub(super) fn set_default() {
+        restore((0x1F80, 0x037F));
     }
 }
 
-/// Elsewhere they are not kept: a fiber that changes them puts them back before it waits.
 #[cfg(not(target_arch = "x86_64"))]
 mod control {
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Control;
+    pub(super) fn save() {}
 
-    impl Control {
-        pub(super) const DEFAULT: Control = Control;
+    pub(super) fn restore(_: ()) {}
 
-        pub(crate) fn read() -> Control {
-            Control
-        }
-
-        pub(super) fn restore(self) {}
-    }
+    pub(super) fn set_default() {}
 }

@@ -11,8 +11,7 @@
 //!   [`Context::thread`].
 //! - [`prepare`] makes the context of a flow that has not begun: the first switch to it calls
 //!   `entry(transfer)` on the given stack. `entry` never returns and lets no panic out.
-//! - [`Control::read`] reads the running flow's floating-point control words, for its next switch.
-//! - [`switch`]`(from, to, control, transfer)` stores the running flow in `*from` and continues `to`, which
+//! - [`switch`]`(from, to, transfer)` stores the running flow in `*from` and continues `to`, which
 //!   sees `transfer` as the result of its own `switch` call (or as `entry`'s argument).
 //!   Before a fresh flow's first switch `*from` must hold the context that `prepare` returned.
 //! - [`retire`] ends a flow that will never be continued, so that its stack can be used again.
@@ -36,7 +35,7 @@ mod backend;
 #[path = "corosensei.rs"]
 mod backend;
 
-pub(crate) use backend::{Context, Control, prepare, retire, switch};
+pub(crate) use backend::{Context, prepare, retire, switch};
 
 /// The first function of a fresh flow; its argument is the word handed over by the first switch.
 pub(crate) type Entry = extern "C" fn(transfer: usize) -> !;

@@ -1,6 +1,6 @@
 //! One suite for every backend.
 
-use super::{Bounds, Context, Control, prepare, retire, switch};
+use super::{Bounds, Context, prepare, retire, switch};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,12 +28,12 @@ struct Pair {
 impl Pair {
     fn to_main(&self, word: usize) -> usize {
         // SAFETY: called on the flow while main is suspended in `resume`.
-        unsafe { switch(self.flow.as_ptr(), self.main.get(), Control::read(), word) }
+        unsafe { switch(self.flow.as_ptr(), self.main.get(), word) }
     }
 
     fn resume(&self, word: usize) -> usize {
         // SAFETY: called on main while the flow is suspended or fresh.
-        unsafe { switch(self.main.as_ptr(), self.flow.get(), Control::read(), word) }
+        unsafe { switch(self.main.as_ptr(), self.flow.get(), word) }
     }
 }
 

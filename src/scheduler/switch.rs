@@ -10,7 +10,7 @@
 
 use super::shared::{Migrate, Shared};
 use super::worker::Worker;
-use crate::context::{self, Bounds, Context, Control};
+use crate::context::{self, Bounds, Context};
 use crate::fiber::{self, Ends, FiberPtr, Host, Wake};
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack::{self, SlotHeader, Stack};
@@ -62,7 +62,6 @@ impl Worker<'_> {
     /// Stores the running fiber, continues another flow, and comes back when the fiber is resumed.
     #[inline(always)]
     fn leave(&self, fiber: FiberPtr, post: Post) {
-        let control = Control::read();
         let (to, next) = self.choose();
         self.post.set(post);
         self.seat.set_current(next);
@@ -70,7 +69,7 @@ impl Worker<'_> {
         let from = fiber.context.with_mut(|context| context);
         // SAFETY: `to` was chosen by this worker, which holds it; `from` is the running fiber's own
         // place, which stays until the fiber ends.
-        let word = unsafe { context::switch(from, to, control, self as *const Self as usize) };
+        let word = unsafe { context::switch(from, to, self as *const Self as usize) };
         context::hooks::after_switch();
         // SAFETY: whoever switches to a fiber hands over the worker that it runs on.
         let worker = unsafe { &*(word as *const Worker<'_>) };
@@ -240,7 +239,6 @@ impl Worker<'_> {
     /// Called at the base of the flow, which holds nothing.
     #[inline(always)]
     unsafe fn next_on(&self, flow: fiber::Flow) -> FiberPtr {
-        let control = Control::read();
         let mut next = None;
         while let Some(fiber) = self.next_local() {
             // SAFETY: taken from a queue of ours.
@@ -275,7 +273,7 @@ impl Worker<'_> {
         let mut from = flow.context;
         context::hooks::before_switch();
         // SAFETY: `from` holds the running flow's own context; it is never continued again.
-        unsafe { context::switch(&raw mut from, to, control, self as *const Self as usize) };
+        unsafe { context::switch(&raw mut from, to, self as *const Self as usize) };
         unreachable!("a flow that has ended was continued")
     }
 }

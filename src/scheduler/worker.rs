@@ -6,7 +6,7 @@ use super::core::{Core, Own};
 use super::idle::Left;
 use super::shared::Shared;
 use super::switch::Post;
-use crate::context::{self, Context, Control};
+use crate::context::{self, Context};
 use crate::fiber::{self, Batch, FiberPtr, Seat};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
@@ -319,7 +319,7 @@ impl Worker<'_> {
         let word = unsafe {
             let to = fiber.context.with(|context| *context);
             context::hooks::before_switch();
-            context::switch(self.context.get(), to, Control::read(), word)
+            context::switch(self.context.get(), to, word)
         };
         debug_assert_eq!(word, self as *const Self as usize, "a worker's flow changed its thread");
         context::hooks::after_switch();
