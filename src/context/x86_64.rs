@@ -79,16 +79,16 @@ pub(crate) unsafe fn switch(from: *mut Context, to: Context, transfer: usize) ->
     // invariant 1. The block is no `nostack`, so the red zone is not in use.
     unsafe {
         asm!(
+            "stmxcsr [rsp - 32]",
+            "fnstcw [rsp - 28]",
             "push rbp",
             "push rbx",
             "lea rax, [rip + 2f]",
             "push rax",
-            "push rax",
-            "stmxcsr [rsp]",
-            "fnstcw [rsp + 4]",
+            "sub rsp, 8",
+            "mov [rdi], rsp",
             "mov eax, [rsp]",
             "movzx ecx, word ptr [rsp + 4]",
-            "mov [rdi], rsp",
             "mov rsp, rsi",
             // Only the control bits count: a sticky flag that differs is no reason to load.
             "xor eax, [rsp]",
