@@ -69,7 +69,14 @@ impl Driver {
     }
 
     /// Waits for sockets, for the next timer, for `until` or for an interrupt.
-    pub(crate) fn wait(&self, role: &mut Role<'_>, until: Moment, settled: &mut Batch) {
+    /// `now` is a moment ago.
+    pub(crate) fn wait(
+        &self,
+        role: &mut Role<'_>,
+        now: Moment,
+        until: Moment,
+        settled: &mut Batch,
+    ) {
         let mut wake_at = self.timers.next_deadline().min(until);
         loop {
             self.sleeps_until.store(wake_at.as_nanos(), Ordering::Relaxed);
@@ -82,7 +89,7 @@ impl Driver {
             }
             wake_at = next;
         }
-        let timeout = (wake_at != Moment::NEVER).then(|| wake_at.since(Moment::now()));
+        let timeout = (wake_at != Moment::NEVER).then(|| wake_at.since(now));
         self.poll(role, timeout, settled);
         self.sleeps_until.store(0, Ordering::Relaxed);
         self.timers.expire(Moment::now(), settled);

@@ -36,6 +36,10 @@ pub(super) struct Own {
     pub(super) rng: Rng,
     pub(super) stacks: Cache,
     pub(super) sampler: Sampler,
+    /// When idle stacks should give their memory back; never, while there are none.
+    pub(super) trim_due: Moment,
+    /// A stack has come back since the last look.
+    pub(super) stacks_changed: bool,
     /// Dispatches from the LIFO slot in a row.
     pub(super) lifo_run: u32,
 }
@@ -57,6 +61,8 @@ impl Core {
                 rng: Rng::new(seed, index as u64),
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
+                trim_due: Moment::NEVER,
+                stacks_changed: false,
                 lifo_run: 0,
             }),
         }

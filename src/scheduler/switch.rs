@@ -161,6 +161,7 @@ impl Worker<'_> {
         };
         let own = self.own();
         own.stacks.push(stack, own.tick.began());
+        own.stacks_changed = true;
     }
 
     /// Books the end of a fiber and wakes its joiner.

@@ -218,14 +218,15 @@ impl Worker<'_> {
     }
 
     fn park(&self) {
-        self.own().tick.finish(Moment::now());
+        let now = Moment::now();
+        self.own().tick.finish(now);
         let index = self.core.index;
         self.shared.idle.park(index, self.searching.replace(false));
         if self.shared.has_work_for(self.core) || self.shared.is_stopping() {
             self.leave_bed(true);
         } else {
             self.core.stats.parked.add(1);
-            self.sleep();
+            self.sleep(now);
             self.leave_bed(false);
         }
         self.own().tick.begin(Moment::now());
@@ -246,7 +247,7 @@ impl Worker<'_> {
     }
 
     /// In the poller if nobody else is there, on the thread otherwise.
-    fn sleep(&self) {
+    fn sleep(&self, now: Moment) {
         let parker = &self.core.parker;
         let Some(mut role) = self.shared.driver.try_role() else {
             parker.sleep_on_thread(None);
@@ -255,21 +256,30 @@ impl Worker<'_> {
         let mut settled = Batch::new();
         self.shared.in_poller.store(self.core.index + 1, Ordering::Relaxed);
         parker.sleep_in_poller(|| {
-            let until = self.trim_stacks().min(self.deadline);
+            let until = self.trim_stacks(now).min(self.deadline);
             self.core.stats.polls.add(1);
-            self.shared.driver.wait(&mut role, until, &mut settled);
+            self.shared.driver.wait(&mut role, now, until, &mut settled);
         });
         self.shared.in_poller.store(0, Ordering::Relaxed);
         drop(role);
         self.push_settled(settled);
     }
 
-    /// Gives back the memory of stacks that have been idle for long; says when to come again.
-    fn trim_stacks(&self) -> Moment {
-        let (now, age) = (Moment::now(), self.shared.config.stack_age);
-        let own = self.own().stacks.trim(now, age);
-        let pool = stack::trim(now, age);
-        own.into_iter().chain(pool).min().unwrap_or(Moment::NEVER)
+    /// Gives back the memory of stacks that have been idle for long, when that is due; says when to
+    /// come again.
+    fn trim_stacks(&self, now: Moment) -> Moment {
+        let age = self.shared.config.stack_age;
+        let own = self.own();
+        if own.trim_due == Moment::NEVER && own.stacks_changed {
+            own.trim_due = now.saturating_add(age);
+            own.stacks_changed = false;
+        }
+        if own.trim_due <= now {
+            let here = own.stacks.trim(now, age);
+            let pool = stack::trim(now, age);
+            own.trim_due = here.into_iter().chain(pool).min().unwrap_or(Moment::NEVER);
+        }
+        own.trim_due
     }
 
     /// Continues `fiber` from the worker's own stack, or starts it.
