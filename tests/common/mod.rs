@@ -1,0 +1,152 @@
+//! Deadlines, child processes and seeds for the tests.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::panic::resume_unwind;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Far beyond what any test here needs, on the slowest machine.
+pub const LONG: Duration = Duration::from_secs(30);
+
+/// Runs `f` on a plain thread of its own and fails the test if it has not ended in time.
+#[track_caller]
+pub fn within<R: Send + 'static>(limit: Duration, f: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, receiver) = channel();
+    let name = std::thread::current().name().unwrap_or("test").to_owned();
+    let thread = std::thread::Builder::new()
+        .name(name)
+        .spawn(move || {
+            let _ = sender.send(f());
+        })
+        .unwrap();
+    match receiver.recv_timeout(limit) {
+        Ok(value) => {
+            thread.join().unwrap();
+            value
+        }
+        Err(RecvTimeoutError::Timeout) => panic!("still not done after {limit:?}: a lost wakeup?"),
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(payload) => resume_unwind(payload),
+            Ok(()) => unreachable!("the value was sent"),
+        },
+    }
+}
+
+/// Waits on a plain thread until `condition` holds.
+#[track_caller]
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LONG, "still waiting for: {what}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// What a child process left behind.
+#[derive(Debug)]
+pub struct Left {
+    pub status: ExitStatus,
+    pub text: String,
+}
+
+impl Left {
+    pub fn signal(&self) -> Option<i32> {
+        use std::os::unix::process::ExitStatusExt;
+        self.status.signal()
+    }
+}
+
+const CHILD: &str = "VOLT_TEST_CHILD";
+
+/// Runs `body` in a child process: the test binary again, with only the test `name`. In the child
+/// this does not return.
+#[track_caller]
+pub fn child(name: &str, env: &[(&str, &str)], body: impl FnOnce()) -> Left {
+    if std::env::var(CHILD).as_deref() == Ok(name) {
+        body();
+        std::process::exit(0);
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, name)
+        .env("RUST_BACKTRACE", "0")
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    reap(command.spawn().unwrap(), name)
+}
+
+fn reap(mut child: Child, name: &str) -> Left {
+    use std::io::Read;
+    let mut pipe = child.stderr.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > LONG {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("the child of {name} did not end; it wrote: {}", reader.join().unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    Left { status, text: reader.join().unwrap() }
+}
+
+/// A small generator (xorshift64*), the same on every machine for the same seed.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 16) % n
+    }
+
+    pub fn fork(&mut self) -> Rng {
+        Rng::new(self.next())
+    }
+}
+
+/// A seed from `VOLT_TEST_SEED`, or a new one; printed if the test fails.
+pub struct Seed(pub u64);
+
+impl Seed {
+    pub fn new() -> Seed {
+        use std::hash::{BuildHasher, Hasher};
+        let fresh = || std::hash::RandomState::new().build_hasher().finish();
+        let given = std::env::var("VOLT_TEST_SEED").ok().map(|seed| seed.parse().unwrap());
+        Seed(given.unwrap_or_else(fresh))
+    }
+
+    pub fn rng(&self) -> Rng {
+        Rng::new(self.0)
+    }
+}
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("run it again with VOLT_TEST_SEED={}", self.0);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! An idle runtime makes no system call. Alone in its binary, so that nothing else runs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+use volt::thread;
+
+/// Times that each other thread of the process was put to sleep or taken off its processor, with
+/// its name.
+fn switches() -> BTreeMap<u32, (String, u64)> {
+    // SAFETY: no arguments.
+    let me = unsafe { libc::gettid() } as u32;
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir("/proc/self/task").unwrap() {
+        let tid: u32 = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        let Ok(status) = fs::read_to_string(format!("/proc/self/task/{tid}/status")) else { continue };
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        let count = |name: &str| field(name).parse::<u64>().unwrap();
+        let sum = count("voluntary_ctxt_switches:") + count("nonvoluntary_ctxt_switches:");
+        if tid != me {
+            all.insert(tid, (field("Name:").to_owned(), sum));
+        }
+    }
+    all
+}
+
+#[test]
+fn an_idle_runtime_does_nothing_at_all() {
+    // Work of every kind first: stacks in all caches, timers set and cancelled, sleepers woken.
+    let busy: Vec<_> = (0..200_u64)
+        .map(|i| {
+            volt::go(move || {
+                for round in 0..5 {
+                    volt::sleep(Duration::from_micros(i * round));
+                    volt::yield_now();
+                    volt::go(|| ()).join().unwrap();
+                }
+            })
+        })
+        .collect();
+    busy.into_iter().for_each(|fiber| fiber.join().unwrap());
+    // What stays: parked fibers, deadlines that are far away, and a waiting plain thread.
+    let parked: Vec<_> = (0..50).map(|_| volt::go(thread::park)).collect();
+    let far: Vec<_> = (0..50_u64)
+        .map(|i| volt::go(move || thread::park_timeout(Duration::from_secs(3600 + i * 977))))
+        .collect();
+    volt::sleep(Duration::from_secs(3));
+
+    let before = switches();
+    assert!(before.values().any(|(name, _)| name.starts_with("volt-worker")), "{before:?}");
+    std::thread::sleep(Duration::from_secs(2));
+    let after = switches();
+    assert_eq!(before, after, "somebody woke while nothing happened");
+
+    // And it was asleep, not dead.
+    for fiber in parked.into_iter().chain(far) {
+        fiber.thread().unpark();
+        fiber.join().unwrap();
+    }
+    volt::sleep(Duration::from_millis(1));
+}
