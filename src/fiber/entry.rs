@@ -68,7 +68,15 @@ pub(crate) extern "C" fn entry<H: Host>(transfer: usize) -> ! {
 unsafe fn run(fiber: FiberPtr) {
     // SAFETY: started once.
     unsafe { (fiber.vtable.run)(fiber.as_non_null()) };
-    // SAFETY: the fiber's own locals, at its end.
+    // SAFETY: at its end.
+    unsafe { drop_locals(fiber) };
+}
+
+/// # Safety
+///
+/// Called by the fiber itself, at its end.
+unsafe fn drop_locals(fiber: FiberPtr) {
+    // SAFETY: the fiber's own; the reference ends before a destructor runs.
     super::locals::drop_all(|| fiber.locals.with_mut(|locals| unsafe { (*locals).pop() }));
 }
 
@@ -103,6 +111,8 @@ unsafe fn complete(fiber: FiberPtr) -> Option<Wake> {
     // The join handle is gone for good: the result is the fiber's own to drop.
     // SAFETY: the result is there; a panic of its destructor ends here.
     forget_panics(|| unsafe { fiber.drop_result() });
+    // SAFETY: at its end; the result's destructor may have made some.
+    unsafe { drop_locals(fiber) };
     if fiber.state().load().is_exclusive() {
         // SAFETY: nobody else can reach the block, so invariant 1 gives it to the caller.
         unsafe { fiber.free() };

@@ -1,14 +1,15 @@
 //! `fiber_local!`: values that belong to a fiber and move with it.
 //!
 //! A value is made at its first use and dropped when the fiber ends, newest first, while the fiber
-//! can still wait. On a plain thread it belongs to the thread.
+//! can still wait. On a plain thread it belongs to the thread. A value that has been dropped is not
+//! made again while others are still to be dropped.
 
 use super::tls;
 use std::any::Any;
 use std::fmt;
 
-/// A value, with the address of its `LocalKey`.
-type Entry = (usize, Box<dyn Any>);
+/// A value, with the address of its `LocalKey`; `None` once it is being, or has been, dropped.
+type Entry = (usize, Option<Box<dyn Any>>);
 
 /// The values of one fiber or thread. Boxed twice, since most fibers have none.
 #[derive(Debug, Default)]
@@ -20,24 +21,29 @@ impl Locals {
         Locals(None)
     }
 
-    fn get(&self, key: usize) -> Option<*const dyn Any> {
-        let entries = self.0.as_deref()?;
-        entries.iter().find(|(k, _)| *k == key).map(|(_, value)| &raw const **value)
+    fn get(&self, key: usize) -> Result<Option<*const dyn Any>, AccessError> {
+        let entries = self.0.as_deref().map_or(&[][..], Vec::as_slice);
+        match entries.iter().find(|(k, _)| *k == key) {
+            None => Ok(None),
+            Some((_, None)) => Err(AccessError),
+            Some((_, Some(value))) => Ok(Some(&raw const **value)),
+        }
     }
 
     fn insert(&mut self, key: usize, value: Box<dyn Any>) -> *const dyn Any {
         let entries = self.0.get_or_insert_default();
-        entries.push((key, value));
-        &raw const *entries[entries.len() - 1].1
+        let pointer = &raw const *value;
+        entries.push((key, Some(value)));
+        pointer
     }
 
     /// Takes the newest value, so that it is dropped while the table can be used.
     pub(super) fn pop(&mut self) -> Option<Box<dyn Any>> {
-        let value = self.0.as_mut()?.pop().map(|(_, value)| value);
-        if value.is_none() {
+        let newest = self.0.as_mut()?.iter_mut().rev().find_map(|(_, value)| value.take());
+        if newest.is_none() {
             self.0 = None;
         }
-        value
+        newest
     }
 }
 
@@ -55,13 +61,13 @@ pub struct LocalKey<T: 'static> {
     init: fn() -> T,
 }
 
-/// The values of this thread or fiber have been destroyed.
+/// The value of this thread or fiber has been destroyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessError;
 
 impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the thread's fiber-local values have already been destroyed")
+        f.write_str("the fiber-local value has already been destroyed")
     }
 }
 
@@ -83,7 +89,8 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// # Panics
     ///
-    /// On a plain thread whose locals have been destroyed.
+    /// If the value has been destroyed: in another local's destructor at the end of the fiber, or on
+    /// a plain thread that ends.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         self.try_with(f).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -92,7 +99,7 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// # Errors
     ///
-    /// On a plain thread whose locals have been destroyed.
+    /// If the value has been destroyed.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         let value = match self.find()? {
             Some(value) => value,
@@ -115,7 +122,8 @@ impl<T: 'static> LocalKey<T> {
     }
 
     fn find(&'static self) -> Result<Option<*const T>, AccessError> {
-        with_locals(|locals| locals.get(self.key()).map(<*const dyn Any>::cast::<T>))
+        let found = with_locals(|locals| locals.get(self.key()))??;
+        Ok(found.map(<*const dyn Any>::cast::<T>))
     }
 
     fn insert(&'static self, value: Box<T>) -> Result<*const T, AccessError> {
