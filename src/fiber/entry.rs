@@ -4,9 +4,9 @@
 //! fresh one with a stack of the same size, that one starts right here, without a switch.
 
 use super::block::Payload;
-use super::header::{FiberPtr, Join};
-use super::reference::release_base;
-use super::state::{Holders, Outcome};
+use super::header::FiberPtr;
+use super::reference::release_block;
+use super::state::Outcome;
 use super::waiter::Wake;
 use crate::context::Context;
 use crate::stack::SlotHeader;
@@ -100,12 +100,14 @@ pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Option<Wake> {
 ///
 /// The result is in its place; called once.
 unsafe fn complete(fiber: FiberPtr) -> Option<Wake> {
-    let mut base_held = true;
     if fiber.state().load().has_join_handle() {
         let mut join = fiber.join.lock();
-        // SAFETY: the join lock is held.
-        if let Ok(wake) = unsafe { finish_with_handle(fiber, &mut join, &mut base_held) } {
-            return wake;
+        // After this the block is touched only to unlock: the handle takes that lock before it lets
+        // go of the block.
+        if fiber.state().finish(true).is_ok() {
+            let joiner = join.joiner.take();
+            // SAFETY: the joiner is linked here, under this lock.
+            return joiner.and_then(|joiner| unsafe { joiner.settle(Outcome::Woken(0)) });
         }
     }
     // The join handle is gone for good: the result is the fiber's own to drop.
@@ -113,41 +115,12 @@ unsafe fn complete(fiber: FiberPtr) -> Option<Wake> {
     forget_panics(|| unsafe { fiber.drop_result() });
     // SAFETY: at its end; the result's destructor may have made some.
     unsafe { drop_locals(fiber) };
-    if fiber.state().load().is_exclusive() {
-        // SAFETY: nobody else can reach the block, so invariant 1 gives it to the caller.
-        unsafe { fiber.free() };
-        return None;
+    if !fiber.state().load().is_exclusive() {
+        fiber.state().finish(false).expect("a join handle does not come back");
     }
-    if base_held {
-        // SAFETY: no join handle, so only the fiber itself could make a first reference.
-        unsafe { release_base(fiber) };
-    }
-    let Ok(holders) = fiber.state().finish(false) else { unreachable!("a join handle came back") };
-    if holders == Holders::None {
-        // SAFETY: invariant 1.
-        unsafe { fiber.free() };
-    }
+    // SAFETY: done, and no join handle. One that is exclusive is not even marked: nobody can look.
+    unsafe { release_block(fiber) };
     None
-}
-
-/// `Err` if the join handle went away.
-///
-/// # Safety
-///
-/// The caller holds the join lock. After `Ok` the block is touched only to unlock: the handle takes
-/// that lock before it lets go of the block.
-unsafe fn finish_with_handle(
-    fiber: FiberPtr,
-    join: &mut Join,
-    base_held: &mut bool,
-) -> Result<Option<Wake>, ()> {
-    // SAFETY: the join lock keeps first references out.
-    unsafe { release_base(fiber) };
-    *base_held = false;
-    let Ok(_) = fiber.state().finish(true) else { return Err(()) };
-    let joiner = join.joiner.take();
-    // SAFETY: the joiner is linked here, under this lock.
-    Ok(joiner.and_then(|joiner| unsafe { joiner.settle(Outcome::Woken(0)) }))
 }
 
 /// Runs a destructor whose panic has nowhere to go: it was printed by the panic hook. A payload

@@ -5,12 +5,13 @@
 
 use super::locals::Locals;
 use super::reference::FiberRef;
-use super::state::State;
+use super::state::{Ends, Outcome, State};
+use super::thread::ThreadBlock;
 use super::waiter::{Kind, Waiter, WaiterPtr};
 use crate::context::Context;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize};
-use crate::primitives::sync::{Mutex, UnsafeCell};
+use crate::primitives::sync::{Arc, Mutex, UnsafeCell};
 use crate::stack::{SlotHeader, StackSize};
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -75,6 +76,8 @@ pub(crate) struct Header {
     /// Counted references (`FiberRef`), plus one base count from the first of them to the end.
     pub(super) references: AtomicUsize,
     pub(super) locals: UnsafeCell<Locals>,
+    /// The thread that the fiber blocked in its last wait of that kind.
+    blocks: Mutex<Option<Arc<ThreadBlock>>>,
     pub(crate) site: &'static Location<'static>,
     /// Boxed twice: one word where there is none.
     pub(crate) name: Option<Box<Box<str>>>,
@@ -116,6 +119,7 @@ impl Header {
             join: Mutex::new(Join::default()),
             references: AtomicUsize::new(0),
             locals: UnsafeCell::new(Locals::new()),
+            blocks: Mutex::new(None),
             site: spec.site,
             name: spec.name.map(Box::new),
             id: AtomicUsize::new(0),
@@ -253,7 +257,18 @@ impl FiberPtr {
         unsafe { (self.vtable.free)(self.0) }
     }
 
-    /// A counted reference, made by the fiber itself or under its join lock.
+    /// Waits as the calling fiber, which runs here, but by blocking its thread.
+    pub(crate) fn wait_blocking(self, ends: Ends, deadline: Option<Moment>) -> Outcome {
+        let thread = super::tls::thread_block();
+        *self.blocks.lock() = Some(Arc::clone(&thread));
+        thread.wait(self.state(), Ends { blocks: true, ..ends }, deadline)
+    }
+
+    pub(super) fn blocked_thread(self) -> Option<Arc<ThreadBlock>> {
+        self.blocks.lock().clone()
+    }
+
+    /// A counted reference, made by the fiber itself or through its join handle.
     pub(crate) fn reference(self) -> FiberRef {
         FiberRef::new(self)
     }

@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! 1. A control block lives while its fiber is not done, or its join handle exists, or counted
-//!    references do; the transition that makes the last of the three false frees it (`state.rs`).
+//!    references do; whoever ends the last of the three frees it (`reference.rs`).
 //! 2. A fiber is in at most one of: one queue, one worker's hands, one published wait. The queue
 //!    link and the saved context belong to whoever holds it there.
 //! 3. A wait unlinks every node, under its source's lock, before it returns. So a node found under
@@ -26,6 +26,7 @@ mod state;
 mod thread;
 mod tls;
 mod waiter;
+mod waiters;
 
 pub(crate) use batch::Batch;
 pub(crate) use block::{Spec, allocate};
@@ -33,8 +34,9 @@ pub(crate) use entry::{Flow, Host, entry, fail};
 pub(crate) use header::{FiberPtr, Header, WaitInfo};
 pub use locals::{AccessError, LocalKey};
 pub(crate) use panic::install_hook;
-pub(crate) use reference::FiberRef;
-pub(crate) use state::{Ends, Holders, Outcome, Settle};
+pub(crate) use reference::{FiberRef, release_block};
+pub(crate) use state::{Ends, Outcome};
 pub(crate) use thread::ThreadBlock;
 pub(crate) use tls::{Seat, current, seat, set_seat, thread_block};
 pub(crate) use waiter::{Wake, WaiterPtr};
+pub(crate) use waiters::Waiters;

@@ -1,8 +1,12 @@
 //! Counted references to control blocks: what outlives a wait (`Thread`, wakers) holds one.
+//!
+//! A block that nobody ever referred to has no count: the last of fiber and join handle frees it.
+//! The first reference sets `SHARED` for good and makes two counts: its own, and the *base*, which
+//! stands for "the fiber is not done, or its join handle exists" and is given back by whichever of
+//! the two ends last. From then on the last count frees the block.
 
 use super::header::FiberPtr;
-use super::state::{Holders, Settle};
-use super::waiter::Wake;
+use super::waiter::{Wake, WaiterPtr};
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// Holds a fiber's control block, also after the fiber's end.
@@ -15,29 +19,28 @@ impl std::fmt::Debug for FiberRef {
 }
 
 impl FiberRef {
-    /// The first reference brings a base count along, which the fiber gives back at its end: so the
-    /// count does not touch zero while the fiber lives, and `SHARED` is set once and cleared once.
+    /// Made by the fiber itself or through its join handle: either holds the base meanwhile.
     pub(super) fn new(fiber: FiberPtr) -> FiberRef {
-        let done = fiber.state().load().is_done();
-        let first = if done { 1 } else { 2 };
         let count = &fiber.references;
+        // Relaxed: a count that is not zero stays so while the base is held.
         if count.load(Ordering::Relaxed) == 0 {
-            // First, and alone: made by the fiber itself or under its join lock.
-            count.store(first, Ordering::Relaxed);
-            fiber.state().share();
-        } else {
-            count.fetch_add(1, Ordering::Relaxed);
+            let _lock = fiber.join.lock();
+            if count.load(Ordering::Relaxed) == 0 {
+                count.store(2, Ordering::Relaxed);
+                fiber.state().share();
+                return FiberRef(fiber);
+            }
         }
+        count.fetch_add(1, Ordering::Relaxed);
         FiberRef(fiber)
     }
 
     /// Makes the permit available; the wake, if there is one, is the caller's to carry out.
     #[must_use]
     pub(crate) fn unpark(&self) -> Option<Wake> {
-        match self.0.state().unpark() {
-            Settle::Wake => Some(Wake::Fiber(self.0)),
-            Settle::Noted | Settle::Late => None,
-        }
+        let settle = self.0.state().unpark();
+        // SAFETY: from this waiter's state just now; this reference keeps the block.
+        unsafe { WaiterPtr::of_fiber(self.0).wake(settle) }
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -69,37 +72,37 @@ impl Clone for FiberRef {
 
 impl Drop for FiberRef {
     fn drop(&mut self) {
-        // SAFETY: this reference holds the block.
+        // SAFETY: this reference is one count.
         unsafe { release(self.0) };
     }
 }
 
-/// Gives back one count; the last one ends the shared hold on the block.
+/// Gives back one count; the last one frees the block.
 ///
 /// # Safety
 ///
-/// The caller owns the count, and does not touch the block afterwards on its account.
+/// The caller owns the count, and does not touch the block afterwards on its account. When the last
+/// count goes the fiber is done and its result gone.
 unsafe fn release(fiber: FiberPtr) {
-    if fiber.references.fetch_sub(1, Ordering::Release) != 1 {
-        return;
-    }
-    fence(Ordering::Acquire);
-    if fiber.state().unshare() == Holders::None {
-        // SAFETY: invariant 1 of the room: this transition made the last hold false.
+    if fiber.references.fetch_sub(1, Ordering::Release) == 1 {
+        // Pairs with the Release of every other count: all that their holders did is over.
+        fence(Ordering::Acquire);
+        // SAFETY: no count is left, the base included.
         unsafe { fiber.free() };
     }
 }
 
-/// Gives back the base count, at the fiber's end and before it is done.
+/// The last of fiber and join handle lets go of the block.
 ///
 /// # Safety
 ///
-/// Called once, by the fiber, while no first reference can be made: under the join lock, or where
-/// no join handle exists.
-pub(super) unsafe fn release_base(fiber: FiberPtr) {
-    if fiber.references.load(Ordering::Relaxed) != 0 {
-        // SAFETY: a count that is not zero includes the base. The fiber is not done, so this frees
-        // nothing.
+/// The fiber is done, its result gone, and there is no join handle besides the caller.
+pub(crate) unsafe fn release_block(fiber: FiberPtr) {
+    if fiber.state().load().is_shared() {
+        // SAFETY: the base is the caller's.
         unsafe { release(fiber) };
+    } else {
+        // SAFETY: nobody else ever held it.
+        unsafe { fiber.free() };
     }
 }

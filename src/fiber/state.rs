@@ -40,6 +40,8 @@ pub(crate) enum Outcome {
 pub(crate) enum Settle {
     /// The waiter was parked: the caller alone must make it run.
     Wake,
+    /// The waiter is a fiber that blocks its thread: the thread must be woken.
+    Unblock,
     /// The waiter had not parked yet and will see the result; nothing to do.
     Noted,
     /// The wait was settled by somebody else.
@@ -53,16 +55,8 @@ pub(crate) struct Ends {
     pub(crate) permit: bool,
     /// By a cancel.
     pub(crate) cancel: bool,
-}
-
-/// Who may still look at a block after one of its holders let go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Holders {
-    /// Somebody holds it.
-    Some,
-    /// Nobody does: the caller frees it.
-    None,
+    /// The waiting fiber keeps its thread meanwhile.
+    pub(crate) blocks: bool,
 }
 
 const PHASE: u64 = 0b111;
@@ -78,18 +72,21 @@ const PERMIT: u64 = 1 << 3;
 const CANCEL: u64 = 1 << 4;
 /// A join handle exists: it holds the block and wants the result.
 const JOIN: u64 = 1 << 5;
-/// Counted references exist: they hold the block.
+/// Counted references have existed: their count decides who frees the block.
 const SHARED: u64 = 1 << 6;
 /// The published wait ends by the permit.
 const BY_PERMIT: u64 = 1 << 7;
 /// The published wait ends by a cancel.
 const BY_CANCEL: u64 = 1 << 8;
+/// The published wait blocks the fiber's thread.
+const BLOCKS: u64 = 1 << 9;
 /// The two bits that tell how a settled wait ended.
-const OUTCOME_SHIFT: u32 = 9;
+const OUTCOME_SHIFT: u32 = 10;
 const OUTCOME: u64 = 0b11 << OUTCOME_SHIFT;
 const RESULT_SHIFT: u32 = 32;
 
-const WAIT: u64 = PHASE | BY_PERMIT | BY_CANCEL | OUTCOME | (u32::MAX as u64) << RESULT_SHIFT;
+const WAIT: u64 =
+    PHASE | BY_PERMIT | BY_CANCEL | BLOCKS | OUTCOME | (u32::MAX as u64) << RESULT_SHIFT;
 
 /// The word read at one moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,6 +95,11 @@ pub(crate) struct Snapshot(u64);
 impl Snapshot {
     fn phase(self) -> u64 {
         self.0 & PHASE
+    }
+
+    /// What whoever takes the waiter out of its parked state must do.
+    fn how_to_wake(self) -> Settle {
+        if self.is(BLOCKS) { Settle::Unblock } else { Settle::Wake }
     }
 
     fn with_phase(self, phase: u64) -> Snapshot {
@@ -145,6 +147,11 @@ impl Snapshot {
 
     pub(crate) fn is_cancelled(self) -> bool {
         self.is(CANCEL)
+    }
+
+    /// Counted references have existed.
+    pub(crate) fn is_shared(self) -> bool {
+        self.is(SHARED)
     }
 
     /// Nobody but the runtime holds the block.
@@ -229,6 +236,7 @@ impl State {
         let mut flags = PARKED;
         flags |= if ends.permit { BY_PERMIT } else { 0 };
         flags |= if ends.cancel { BY_CANCEL } else { 0 };
+        flags |= if ends.blocks { BLOCKS } else { 0 };
         let stored = self.update(|now| {
             debug_assert!(matches!(now.phase(), ACTIVE | SETTLED), "{now:?}");
             Some(match now.phase() {
@@ -255,7 +263,7 @@ impl State {
         let mut settle = Settle::Late;
         let _ = self.update(|now| {
             settle = match now.phase() {
-                PARKED => Settle::Wake,
+                PARKED => now.how_to_wake(),
                 ACTIVE => Settle::Noted,
                 _ => Settle::Late,
             };
@@ -274,7 +282,7 @@ impl State {
                 return None;
             }
             if now.is_parked() && now.is(BY_PERMIT) {
-                settle = Settle::Wake;
+                settle = now.how_to_wake();
                 return Some(now.with_phase(ACTIVE));
             }
             settle = Settle::Noted;
@@ -300,7 +308,7 @@ impl State {
             }
             let marked = Snapshot(now.0 | CANCEL);
             if now.is_parked() && now.is(BY_CANCEL) {
-                settle = Settle::Wake;
+                settle = now.how_to_wake();
                 return Some(marked.settled(Outcome::Cancelled));
             }
             settle = Settle::Noted;
@@ -309,15 +317,13 @@ impl State {
         settle
     }
 
-    /// The owner's end, by which the runtime lets go of the block. `with_handle` is what the caller
-    /// prepared the result for: `Err` if the join handle went away meanwhile, so that the result
-    /// must be dropped first.
-    pub(crate) fn finish(&self, with_handle: bool) -> Result<Holders, Snapshot> {
+    /// The owner's end. `with_handle` is what the caller prepared the result for: `Err` if the join
+    /// handle went away meanwhile, so that the result must be dropped first.
+    pub(crate) fn finish(&self, with_handle: bool) -> Result<Snapshot, Snapshot> {
         self.update(|now| {
             debug_assert!(!now.is_done() && !now.is_parked(), "{now:?}");
             (now.has_join_handle() == with_handle).then(|| now.with_phase(DONE))
         })
-        .map(|done| if done.is_exclusive() { Holders::None } else { Holders::Some })
     }
 
     /// The join handle goes away. `Err` if the fiber is done: its result is the caller's to drop.
@@ -326,22 +332,9 @@ impl State {
         self.update(|now| (!now.is_done()).then_some(Snapshot(now.0 & !JOIN))).map(|_| ())
     }
 
-    /// The join handle lets go of a finished block.
-    pub(crate) fn release_join(&self) -> Holders {
-        let before = Snapshot(self.0.fetch_and(!JOIN, Ordering::AcqRel));
-        debug_assert!(before.is_done(), "{before:?}");
-        if before.is(SHARED) { Holders::Some } else { Holders::None }
-    }
-
-    /// From now on counted references hold the block. Called once, by the owner or the handle.
+    /// From now on the count of references decides. Called once, under the join lock.
     pub(crate) fn share(&self) {
         self.0.fetch_or(SHARED, Ordering::AcqRel);
-    }
-
-    /// The last counted reference is gone.
-    pub(crate) fn unshare(&self) -> Holders {
-        let before = Snapshot(self.0.fetch_and(!SHARED, Ordering::AcqRel));
-        if before.is_done() && !before.is(JOIN) { Holders::None } else { Holders::Some }
     }
 }
 
@@ -349,7 +342,7 @@ impl State {
 mod tests {
     use super::*;
 
-    const PLAIN: Ends = Ends { permit: false, cancel: false };
+    const PLAIN: Ends = Ends { permit: false, cancel: false, blocks: false };
 
     fn active() -> State {
         let state = State::fresh();
@@ -394,7 +387,7 @@ mod tests {
         assert_eq!(state.unpark(), Settle::Noted);
         assert!(state.take_permit());
         assert!(!state.take_permit());
-        state.publish(Ends { permit: true, cancel: false }).unwrap();
+        state.publish(Ends { permit: true, ..PLAIN }).unwrap();
         assert_eq!(state.unpark(), Settle::Wake);
         assert!(!state.take_permit(), "the wait consumed it");
     }
@@ -416,17 +409,8 @@ mod tests {
         assert_eq!(state.cancel(), Settle::Noted);
         assert_eq!(state.settle(Outcome::Woken(0)), Settle::Wake);
         state.begin_wait();
-        let seen = state.publish(Ends { permit: false, cancel: true }).unwrap_err();
+        let seen = state.publish(Ends { cancel: true, ..PLAIN }).unwrap_err();
         assert_eq!(seen.outcome(), Outcome::Cancelled);
-    }
-
-    #[test]
-    fn the_last_holder_frees() {
-        let state = active();
-        state.share();
-        assert_eq!(state.finish(true), Ok(Holders::Some));
-        assert_eq!(state.release_join(), Holders::Some);
-        assert_eq!(state.unshare(), Holders::None);
     }
 
     #[test]
@@ -434,7 +418,7 @@ mod tests {
         let state = active();
         assert!(state.detach().is_ok());
         assert!(state.finish(true).is_err());
-        assert_eq!(state.finish(false), Ok(Holders::None));
+        assert!(state.finish(false).unwrap().is_exclusive());
         assert!(state.detach().is_err());
     }
 }

@@ -38,14 +38,15 @@ impl ThreadBlock {
         self.thread.id()
     }
 
-    /// Sleeps until the wait is settled or `deadline` has passed. Called by the thread itself.
-    pub(crate) fn wait(&self, ends: Ends, deadline: Option<Moment>) -> Outcome {
-        if let Err(settled) = self.state().publish(ends) {
+    /// Sleeps until the wait of `state` is settled or `deadline` has passed. Called by the thread
+    /// itself; the state is its own, or that of the fiber that it runs.
+    pub(crate) fn wait(&self, state: &State, ends: Ends, deadline: Option<Moment>) -> Outcome {
+        if let Err(settled) = state.publish(ends) {
             return settled.outcome();
         }
         let mut sleep = self.sleep.lock();
         loop {
-            let now = self.state().load();
+            let now = state.load();
             if !now.is_parked() {
                 return now.outcome();
             }
@@ -54,18 +55,11 @@ impl ThreadBlock {
                 Some(deadline) => {
                     let left = deadline.since(Moment::now());
                     if left.is_zero() {
-                        return self.time_out();
+                        return time_out(state);
                     }
                     self.woken.wait_for(&mut sleep, left);
                 }
             }
-        }
-    }
-
-    fn time_out(&self) -> Outcome {
-        match self.state().settle(Outcome::TimedOut) {
-            Settle::Wake | Settle::Noted => Outcome::TimedOut,
-            Settle::Late => self.state().load().outcome(),
         }
     }
 
@@ -81,5 +75,12 @@ impl ThreadBlock {
         if self.state().unpark() == Settle::Wake {
             self.wake();
         }
+    }
+}
+
+fn time_out(state: &State) -> Outcome {
+    match state.settle(Outcome::TimedOut) {
+        Settle::Wake | Settle::Unblock | Settle::Noted => Outcome::TimedOut,
+        Settle::Late => state.load().outcome(),
     }
 }

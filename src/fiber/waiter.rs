@@ -72,21 +72,30 @@ impl WaiterPtr {
     /// was taken out of its wait is, since nobody but the caller makes it run; a thread is, under
     /// the source's lock.
     #[inline]
-    pub(super) unsafe fn wake(self, settle: Settle) -> Option<Wake> {
-        if settle != Settle::Wake {
-            return None;
+    pub(crate) unsafe fn wake(self, settle: Settle) -> Option<Wake> {
+        let fiber = || FiberPtr::from_non_null(self.0.cast::<Header>());
+        match settle {
+            Settle::Noted | Settle::Late => None,
+            // Late, it may name a thread that the fiber blocks by now: a wake too many, no harm.
+            Settle::Unblock => fiber().blocked_thread().map(Wake::Thread),
+            // SAFETY: as promised by the caller; `kind` never changes.
+            Settle::Wake => match unsafe { self.0.as_ref() }.kind {
+                Kind::Fiber => Some(Wake::Fiber(fiber())),
+                // SAFETY: it is a thread's.
+                Kind::Thread => Some(Wake::Thread(unsafe { self.thread() })),
+            },
         }
-        // SAFETY: as promised by the caller; `kind` never changes.
-        match unsafe { self.0.as_ref() }.kind {
-            Kind::Fiber => Some(Wake::Fiber(FiberPtr::from_non_null(self.0.cast::<Header>()))),
-            Kind::Thread => {
-                let thread = self.0.cast::<ThreadBlock>().as_ptr();
-                // SAFETY: thread blocks live in an Arc, which the waiting thread holds.
-                Some(Wake::Thread(unsafe {
-                    Arc::increment_strong_count(thread);
-                    Arc::from_raw(thread)
-                }))
-            }
+    }
+
+    /// # Safety
+    ///
+    /// A thread's waiter, alive as `wake` says.
+    unsafe fn thread(self) -> Arc<ThreadBlock> {
+        let thread = self.0.cast::<ThreadBlock>().as_ptr();
+        // SAFETY: thread blocks live in an Arc, which the waiting thread holds.
+        unsafe {
+            Arc::increment_strong_count(thread);
+            Arc::from_raw(thread)
         }
     }
 }

@@ -13,7 +13,7 @@
 //! another fiber.
 
 use crate::driver::Timer;
-use crate::fiber::{self, Ends, FiberPtr, ThreadBlock, WaitInfo, WaiterPtr};
+use crate::fiber::{self, Ends, FiberPtr, ThreadBlock, WaitInfo, WaiterPtr, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
 use crate::primitives::thread;
@@ -42,6 +42,10 @@ impl Wait {
     pub(crate) fn new(reason: &'static str) -> Wait {
         Wait { reason, object: 0, deadline: None, cancellable: false, permit: false }
     }
+
+    fn ends(&self) -> Ends {
+        Ends { permit: self.permit, ..Ends::default() }
+    }
 }
 
 /// The calling fiber, if it may leave its worker now.
@@ -57,6 +61,8 @@ pub(crate) struct Parking(Who);
 #[derive(Debug)]
 enum Who {
     Fiber(FiberPtr),
+    /// A fiber that must not leave its thread now.
+    Blocking(FiberPtr),
     Thread(Arc<ThreadBlock>),
 }
 
@@ -64,30 +70,26 @@ impl Parking {
     /// Opens a wait; the one before has unlinked all its nodes.
     #[inline]
     pub(crate) fn begin() -> Parking {
-        match current_fiber() {
-            Some(fiber) => {
-                fiber.state().begin_wait();
-                Parking(Who::Fiber(fiber))
-            }
-            None => {
-                let thread = fiber::thread_block();
-                thread.state().begin_wait();
-                Parking(Who::Thread(thread))
-            }
-        }
+        let Some(fiber) = fiber::current() else {
+            let thread = fiber::thread_block();
+            thread.state().begin_wait();
+            return Parking(Who::Thread(thread));
+        };
+        fiber.state().begin_wait();
+        Parking(if thread::panicking() { Who::Blocking(fiber) } else { Who::Fiber(fiber) })
     }
 
     /// Takes the unpark permit if it is there; no wait is needed then.
     pub(crate) fn take_permit(&self) -> bool {
         match &self.0 {
-            Who::Fiber(fiber) => fiber.state().take_permit(),
+            Who::Fiber(fiber) | Who::Blocking(fiber) => fiber.state().take_permit(),
             Who::Thread(thread) => thread.state().take_permit(),
         }
     }
 
     pub(crate) fn waiter(&self) -> WaiterPtr {
         match &self.0 {
-            Who::Fiber(fiber) => fiber.as_waiter(),
+            Who::Fiber(fiber) | Who::Blocking(fiber) => fiber.as_waiter(),
             Who::Thread(thread) => WaiterPtr::of_thread(thread),
         }
     }
@@ -97,10 +99,11 @@ impl Parking {
     pub(crate) fn park(&self, wait: Wait) -> Outcome {
         match &self.0 {
             Who::Fiber(fiber) => park_fiber(*fiber, wait),
-            Who::Thread(thread) => {
-                let ends = Ends { permit: wait.permit, cancel: false };
-                thread.wait(ends, wait.deadline)
+            Who::Blocking(fiber) => {
+                scheduler::about_to_block();
+                fiber.wait_blocking(wait.ends(), wait.deadline)
             }
+            Who::Thread(thread) => thread.wait(thread.state(), wait.ends(), wait.deadline),
         }
     }
 }
@@ -113,7 +116,7 @@ fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
         fiber.note_wait(info);
         fiber.shields.with(|depth| *depth != 0)
     };
-    let ends = Ends { permit: wait.permit, cancel: wait.cancellable && !shielded };
+    let ends = Ends { cancel: wait.cancellable && !shielded, ..wait.ends() };
     match wait.deadline.filter(|deadline| *deadline != Moment::NEVER) {
         // SAFETY: the calling fiber, on its worker.
         None => unsafe { scheduler::park(fiber, ends) },
@@ -167,11 +170,29 @@ pub(crate) fn charge(fiber: FiberPtr) {
 
 /// Sleeps until `deadline`.
 pub(crate) fn sleep_until(deadline: Moment) {
-    match current_fiber() {
-        Some(_) => {
-            let wait = Wait { deadline: Some(deadline), ..Wait::new("sleep") };
-            let _ = Parking::begin().park(wait);
+    if fiber::current().is_none() {
+        return thread::sleep(deadline.since(Moment::now()));
+    }
+    let wait = Wait { deadline: Some(deadline), ..Wait::new("sleep") };
+    let _ = Parking::begin().park(wait);
+}
+
+/// Waits among `waiters` until `over`, or until `deadline`; returns what `over` says last. Whoever
+/// makes it true settles the waiters afterwards.
+pub(crate) fn wait_until(
+    waiters: &Waiters,
+    wait: Wait,
+    mut over: impl FnMut() -> bool,
+) -> bool {
+    loop {
+        let parking = Parking::begin();
+        if !waiters.link(parking.waiter(), &mut over) {
+            return true;
         }
-        None => thread::sleep(deadline.since(Moment::now())),
+        let outcome = parking.park(wait);
+        waiters.unlink(parking.waiter());
+        if outcome == Outcome::TimedOut {
+            return over();
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The handle of a fiber: its result, its end, its cancel.
 
-use crate::fiber::{FiberPtr, FiberRef, Holders, Settle, Wake};
+use crate::fiber::{FiberPtr, FiberRef, release_block};
 use crate::park::{Parking, Wait};
 use crate::scheduler::{self, Shared, SpawnOptions};
 use std::fmt;
@@ -60,7 +60,7 @@ impl<T> JoinHandle<T> {
         // go of the block.
         unsafe {
             let result = fiber.result().cast::<thread::Result<T>>().read();
-            release(fiber);
+            release_block(fiber);
             result
         }
     }
@@ -76,15 +76,15 @@ impl<T> JoinHandle<T> {
     /// A fiber that does not wait does not notice. Returns at once; `join` waits for the end.
     pub fn cancel(&self) {
         let Some(fiber) = self.fiber else { return };
-        if fiber.state().cancel() == Settle::Wake {
-            scheduler::wake(Wake::Fiber(fiber));
+        let settle = fiber.state().cancel();
+        // SAFETY: from this waiter's state just now; this handle keeps the block.
+        if let Some(wake) = unsafe { fiber.as_waiter().wake(settle) } {
+            scheduler::wake(wake);
         }
     }
 
     pub(crate) fn reference(&self) -> Option<FiberRef> {
-        let fiber = self.fiber?;
-        let _lock = fiber.join.lock();
-        Some(fiber.reference())
+        self.fiber.map(FiberPtr::reference)
     }
 }
 
@@ -104,8 +104,9 @@ fn drop_finished(fiber: FiberPtr) {
     struct Release(FiberPtr);
     impl Drop for Release {
         fn drop(&mut self) {
-            // SAFETY: the fiber is done, and its result dropped or being unwound from.
-            unsafe { release(self.0) };
+            // SAFETY: the fiber is done, its join lock was taken since, and its result is dropped or
+            // being unwound from.
+            unsafe { release_block(self.0) };
         }
     }
     let release = Release(fiber);
@@ -134,16 +135,4 @@ fn wait_for_end(fiber: FiberPtr) {
     // Whoever settled this wait did it under the lock, and took the waiter out.
     debug_assert!(fiber.join.lock().joiner.is_none());
     drop(fiber.join.lock());
-}
-
-/// The handle lets go of the block.
-///
-/// # Safety
-///
-/// The fiber is done, its result is gone, and its join lock was taken once since.
-unsafe fn release(fiber: FiberPtr) {
-    if fiber.state().release_join() == Holders::None {
-        // SAFETY: that transition made the last hold false.
-        unsafe { fiber.free() };
-    }
 }

@@ -1,7 +1,9 @@
 //! The worker threads of a runtime: start, and leave.
 
+use crate::fiber::Waiters;
+use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::{Arc, Condvar, Mutex};
+use crate::primitives::sync::{Arc, Mutex};
 use crate::primitives::thread;
 use crate::scheduler::{self, Shared};
 use std::io;
@@ -17,7 +19,7 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct Left {
     indices: Mutex<Vec<usize>>,
-    changed: Condvar,
+    changed: Waiters,
 }
 
 impl Pool {
@@ -36,7 +38,7 @@ impl Pool {
                     worker_thread(&scheduler, index);
                     drop(scheduler);
                     left.indices.lock().push(index);
-                    left.changed.notify_all();
+                    left.changed.settle_all().into_iter().for_each(park::wake);
                 });
             match started {
                 Ok(thread) => pool.threads.lock().push(thread),
@@ -53,10 +55,10 @@ impl Pool {
     /// Joins the threads that leave until `deadline`; returns the names of the others, which are
     /// detached.
     pub(super) fn join(&self, deadline: Moment) -> Vec<String> {
-        let mut threads = self.threads.lock();
+        let threads = std::mem::take(&mut *self.threads.lock());
         let left = self.wait_left(threads.len(), deadline);
         let mut stuck = Vec::new();
-        for (index, thread) in threads.drain(..).enumerate() {
+        for (index, thread) in threads.into_iter().enumerate() {
             if left.contains(&index) {
                 let _ = thread.join();
             } else {
@@ -67,15 +69,9 @@ impl Pool {
     }
 
     fn wait_left(&self, all: usize, deadline: Moment) -> Vec<usize> {
-        let mut indices = self.left.indices.lock();
-        while indices.len() < all {
-            let left = deadline.since(Moment::now());
-            if left.is_zero() {
-                break;
-            }
-            self.left.changed.wait_for(&mut indices, left);
-        }
-        indices.clone()
+        let wait = Wait { deadline: Some(deadline), ..Wait::new("shutdown") };
+        park::wait_until(&self.left.changed, wait, || self.left.indices.lock().len() >= all);
+        self.left.indices.lock().clone()
     }
 }
 

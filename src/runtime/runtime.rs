@@ -6,7 +6,8 @@ use super::pool::Pool;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex};
 use crate::scheduler::{self, Shared, SpawnOptions};
-use crate::{fiber, park};
+use crate::fiber;
+use crate::park::{self, Wait};
 use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -99,14 +100,14 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
+        assert!(
+            self.driven.is_none() || fiber::current().is_none(),
+            "a current-thread runtime cannot be run from inside a fiber",
+        );
         let options = SpawnOptions { name: None, size: None, site: Location::caller() };
-        // SAFETY: `finish` returns, or unwinds, only after the fiber's end.
+        // SAFETY: from here on nothing unwinds but `finish`, after the fiber's end.
         let fiber = unsafe { JoinHandle::spawn(self.shared(), options, f) };
         if let Some(driven) = &self.driven {
-            assert!(
-                fiber::current().is_none(),
-                "a current-thread runtime cannot be run from inside a fiber",
-            );
             let _driver = driven.lock();
             scheduler::run(self.shared(), 0, Moment::NEVER, &|| fiber.is_finished());
         }
@@ -138,7 +139,7 @@ impl Runtime {
                 Some(_) => scheduler::run(shared, 0, deadline, &|| {
                     shared.live() == 0 || Moment::now() >= deadline
                 }),
-                None => shared.wait_drained(deadline),
+                None => wait_drained(shared, deadline),
             }
         }
         shared.stop();
@@ -154,6 +155,19 @@ impl Runtime {
             0 if threads.is_empty() => Ok(()),
             fibers => Err(ShutdownError { fibers, threads }),
         }
+    }
+}
+
+/// Waits until no fiber is left.
+fn wait_drained(shared: &Shared, deadline: Moment) {
+    /// A fiber that ends looks for drainers without a fence, which would cost each fiber more than
+    /// its spawn; so one that ends in the very moment when the drain begins may tell nobody.
+    const LOOK_AGAIN: Duration = Duration::from_millis(5);
+    shared.begin_drain();
+    while shared.live() != 0 && Moment::now() < deadline {
+        let slice = Moment::now().saturating_add(LOOK_AGAIN).min(deadline);
+        let wait = Wait { deadline: Some(slice), ..Wait::new("shutdown") };
+        park::wait_until(&shared.drained, wait, || shared.live() == 0);
     }
 }
 

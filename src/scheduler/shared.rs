@@ -5,11 +5,11 @@ use super::idle::Idle;
 use super::locked_queue::LockedQueue;
 use super::stats::{Stats, WorkerStats};
 use crate::driver::Driver;
-use crate::fiber::{self, FiberPtr};
+use crate::fiber::{self, FiberPtr, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::random;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::primitives::sync::{Arc, Condvar, Mutex};
+use crate::primitives::sync::Arc;
 use crate::stack::StackSize;
 use crossbeam_utils::CachePadded;
 use std::fmt;
@@ -68,8 +68,7 @@ pub(crate) struct Shared {
     pub(super) stopping: AtomicBool,
     /// Somebody waits for the last fiber to end.
     pub(super) draining: AtomicBool,
-    drained: Mutex<()>,
-    drained_signal: Condvar,
+    pub(crate) drained: Waiters,
 }
 
 impl Shared {
@@ -86,8 +85,7 @@ impl Shared {
             outside: CachePadded::new(Stats::default()),
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
-            drained: Mutex::new(()),
-            drained_signal: Condvar::new(),
+            drained: Waiters::default(),
             config,
         }))
     }
@@ -152,25 +150,16 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Waits on the calling thread until no fiber is left, or until `deadline`.
-    pub(crate) fn wait_drained(&self, deadline: Moment) {
-        let mut guard = self.drained.lock();
+    /// From now on the end of the last fiber settles `drained`.
+    pub(crate) fn begin_drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
-        while self.live() != 0 {
-            let left = deadline.since(Moment::now());
-            if left.is_zero() {
-                return;
-            }
-            self.drained_signal.wait_for(&mut guard, left);
-        }
     }
 
     /// A fiber has ended while somebody drains.
     #[cold]
     pub(super) fn note_drain(&self) {
         if self.live() == 0 {
-            drop(self.drained.lock());
-            self.drained_signal.notify_all();
+            self.drained.settle_all().into_iter().for_each(super::wake);
         }
     }
 

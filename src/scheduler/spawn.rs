@@ -83,6 +83,15 @@ pub(crate) fn is_here(shared: &Shared) -> bool {
     current().is_some_and(|here| std::ptr::eq(here, shared))
 }
 
+/// The calling fiber is about to block its thread: others take over what its worker has queued.
+#[cold]
+pub(crate) fn about_to_block() {
+    // SAFETY: valid until the next switch; none comes here.
+    if let Some(worker) = unsafe { Worker::current().as_ref() } {
+        worker.flush_to_injector();
+    }
+}
+
 /// A fiber of this worker is about to yield because its budget is used up.
 #[cold]
 pub(crate) fn count_budget_yield() {

@@ -103,14 +103,13 @@ impl Worker<'_> {
         if due.tick {
             self.maintain();
         }
+        let mut found = None;
         if due.injector {
             self.own().tick.injector_looked();
-            if let Some(fiber) = self.take_from_mailbox().or_else(|| self.take_from_injector()) {
-                return Some(fiber);
-            }
+            found = self.take_from_injector().or_else(|| self.take_from_mailbox());
         }
-        let found = self
-            .next_local()
+        let found = found
+            .or_else(|| self.next_local())
             .or_else(|| self.take_from_mailbox())
             .or_else(|| self.take_from_injector())
             .or_else(|| self.search());
@@ -158,6 +157,23 @@ impl Worker<'_> {
         self.core.stats.batches.add(1);
         self.push_all(batch);
         Some(first)
+    }
+
+    /// The thread is about to block with a fiber on it: what stands in this worker's own queues goes
+    /// where others find it.
+    #[cold]
+    pub(super) fn flush_to_injector(&self) {
+        let mut batch = Batch::new();
+        if let Some(fiber) = self.core.slot.take() {
+            batch.push(fiber);
+        }
+        while let Some(fiber) = self.core.ring.pop() {
+            batch.push(fiber);
+        }
+        if !batch.is_empty() {
+            self.shared.injector.push_batch(batch);
+            self.shared.notify();
+        }
     }
 
     /// Puts a batch into the ring and lets others know.

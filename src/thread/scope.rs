@@ -5,8 +5,10 @@
 //! `scope` returns, or unwinds, only when `running` is zero; and a fiber counts as running until its
 //! closure is gone and its result has been taken by its handle or dropped.
 
-use super::handle::{Thread, current};
-use super::{Builder, park};
+use super::Builder;
+use super::handle::Thread;
+use crate::fiber::Waiters;
+use crate::park::{self, Wait};
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::UnsafeCell;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,7 +29,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 struct ScopeData {
     running: AtomicUsize,
     panicked: AtomicBool,
-    owner: Thread,
+    ended: Waiters,
 }
 
 impl ScopeData {
@@ -37,7 +39,7 @@ impl ScopeData {
         }
         // Release: all that the fiber did is seen by the scope's owner.
         if self.running.fetch_sub(1, Ordering::Release) == 1 {
-            self.owner.unpark();
+            self.ended.settle_all().into_iter().for_each(park::wake);
         }
     }
 }
@@ -46,6 +48,8 @@ impl ScopeData {
 struct Packet<'scope, T> {
     scope: Arc<ScopeData>,
     result: UnsafeCell<Option<Result<T>>>,
+    /// The fiber has left a result, or its handle has told why not.
+    accounted: AtomicBool,
     borrow: PhantomData<&'scope ()>,
 }
 
@@ -58,8 +62,8 @@ impl<T> Drop for Packet<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the last reference.
         let result = self.result.with_mut(|place| unsafe { (*place).take() });
-        // A panic that nobody has taken by `join`.
-        let panicked = matches!(result, Some(Err(_)));
+        // A panic that nobody has taken by `join`, or a fiber that could not run.
+        let panicked = matches!(result, Some(Err(_))) || !*self.accounted.get_mut();
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
             // The standard library aborts here; one fiber's destructor is no reason to.
             std::mem::forget(payload);
@@ -98,15 +102,14 @@ where
         data: Arc::new(ScopeData {
             running: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
-            owner: current(),
+            ended: Waiters::default(),
         }),
         scope: PhantomData,
         env: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    while scope.data.running.load(Ordering::Acquire) != 0 {
-        park();
-    }
+    let data = &scope.data;
+    park::wait_until(&data.ended, Wait::new("scope"), || data.running.load(Ordering::Acquire) == 0);
     match result {
         Err(payload) => resume_unwind(payload),
         Ok(_) if scope.data.panicked.load(Ordering::Relaxed) => panic!("a scoped fiber panicked"),
@@ -146,6 +149,7 @@ impl Builder {
         let packet = Arc::new(Packet {
             scope: Arc::clone(&scope.data),
             result: UnsafeCell::new(None),
+            accounted: AtomicBool::new(false),
             borrow: PhantomData,
         });
         let theirs = Arc::clone(&packet);
@@ -153,11 +157,18 @@ impl Builder {
             let result = catch_unwind(AssertUnwindSafe(f));
             // SAFETY: nobody reads it before the fiber is done.
             theirs.result.with_mut(|place| unsafe { *place = Some(result) });
+            theirs.accounted.store(true, Ordering::Release);
             drop(theirs);
         };
         // SAFETY: `scope` waits until both references to the packet are gone, and the closure drops
         // its own as its last act; so what `f` and `T` borrow outlives them.
-        let fiber = unsafe { self.spawn_here(Location::caller(), body) }?;
+        let fiber = match unsafe { self.spawn_here(Location::caller(), body) } {
+            Ok(fiber) => fiber,
+            Err(error) => {
+                packet.accounted.store(true, Ordering::Release);
+                return Err(error);
+            }
+        };
         Ok(ScopedJoinHandle { fiber, packet })
     }
 }
@@ -169,7 +180,9 @@ impl<T> ScopedJoinHandle<'_, T> {
     ///
     /// As [`JoinHandle::join`].
     pub fn join(self) -> Result<T> {
-        self.fiber.join()?;
+        let ended = self.fiber.join();
+        self.packet.accounted.store(true, Ordering::Release);
+        ended?;
         // SAFETY: the fiber is done, and this is its only handle.
         let result = self.packet.result.with_mut(|place| unsafe { (*place).take() });
         result.expect("a scoped fiber that ended has left its result")
