@@ -38,10 +38,28 @@ impl Blocks {
     }
 
     #[inline(always)]
-    fn kept(&self, layout: Layout) -> Option<&mut Vec<NonNull<u8>>> {
-        let cell = if layout.align() == ALIGN { self.0.get(layout.size() / STEP - 1) } else { None };
-        // SAFETY: one thread, and no call leaves this file while the reference is in use.
-        cell.map(|cell| unsafe { &mut *cell.get() })
+    fn pop(&self, layout: Layout) -> Option<NonNull<u8>> {
+        let cell = self.cell(layout)?;
+        // SAFETY: one thread, and nothing is called while the reference is in use.
+        unsafe { (*cell.get()).pop() }
+    }
+
+    /// False if there is no room.
+    #[inline(always)]
+    fn push(&self, layout: Layout, block: NonNull<u8>) -> bool {
+        let Some(cell) = self.cell(layout) else { return false };
+        // SAFETY: as in `pop`.
+        let kept = unsafe { &mut *cell.get() };
+        let room = kept.len() < KEPT;
+        if room {
+            kept.push(block);
+        }
+        room
+    }
+
+    #[inline(always)]
+    fn cell(&self, layout: Layout) -> Option<&UnsafeCell<Vec<NonNull<u8>>>> {
+        if layout.align() == ALIGN { self.0.get(layout.size() / STEP - 1) } else { None }
     }
 }
 
@@ -49,10 +67,7 @@ impl Blocks {
 #[inline(always)]
 pub(super) fn take(here: Option<&Blocks>, layout: Layout) -> NonNull<u8> {
     let layout = rounded(layout);
-    if let Some(block) = here.and_then(|here| here.kept(layout)).and_then(Vec::pop) {
-        return block;
-    }
-    allocate(layout)
+    here.and_then(|here| here.pop(layout)).unwrap_or_else(|| allocate(layout))
 }
 
 #[cold]
@@ -69,11 +84,10 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 #[inline(always)]
 pub(super) unsafe fn give(here: Option<&Blocks>, block: NonNull<u8>, layout: Layout) {
     let layout = rounded(layout);
-    if let Some(kept) = here.and_then(|here| here.kept(layout)).filter(|kept| kept.len() < KEPT) {
-        return kept.push(block);
+    if !here.is_some_and(|here| here.push(layout, block)) {
+        // SAFETY: allocated with the rounded layout.
+        unsafe { dealloc(block.as_ptr(), layout) };
     }
-    // SAFETY: allocated with the rounded layout.
-    unsafe { dealloc(block.as_ptr(), layout) };
 }
 
 impl Drop for Blocks {
