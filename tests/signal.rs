@@ -21,6 +21,13 @@ fn send(signal: Signal) {
     assert_eq!(sent, 0);
 }
 
+/// Signals the calling thread. The handler has run when this returns, unlike after `send`, whose
+/// signal any thread may take, in its own time.
+fn raise(signal: Signal) {
+    // SAFETY: a handler is installed.
+    assert_eq!(unsafe { libc::raise(signal.as_raw()) }, 0);
+}
+
 #[test]
 fn numbers() {
     for number in 1..=64 {
@@ -76,11 +83,7 @@ fn several_of_a_kind_are_one() {
     let _turn = turn();
     let _watch = Watchdog::new("merge");
     let mut signals = Signals::new([Signal::User1, Signal::User2]).unwrap();
-    for signal in [Signal::User2, Signal::User2, Signal::User2, Signal::User1] {
-        // SAFETY: a handler is installed. It has run when this returns, unlike after `kill`, whose
-        // signal any thread may take.
-        assert_eq!(unsafe { libc::raise(signal.as_raw()) }, 0);
-    }
+    [Signal::User2, Signal::User2, Signal::User2, Signal::User1].map(raise);
     assert_eq!(signals.recv().unwrap(), Signal::User1);
     assert_eq!(signals.recv().unwrap(), Signal::User2);
     let error = signals.recv_timeout(Duration::from_millis(20)).unwrap_err();
@@ -159,19 +162,15 @@ fn a_storm_of_one_does_not_starve_another() {
     let _turn = turn();
     let _watch = Watchdog::new("storm");
     let mut signals = Signals::new([Signal::Hangup, Signal::Terminate]).unwrap();
-    volt::run(|| {
-        for _ in 0..100 {
-            send(Signal::Terminate);
-            send(Signal::Hangup);
-            let mut got = Vec::new();
-            while !got.contains(&Signal::Terminate) {
-                got.push(signals.recv().unwrap());
-                send(Signal::Hangup);
-                assert!(got.len() < 4, "{got:?}");
-            }
-            while signals.recv_timeout(Duration::from_millis(5)).is_ok() {}
-        }
-    });
+    raise(Signal::Hangup);
+    raise(Signal::Terminate);
+    let mut got = Vec::new();
+    while !got.contains(&Signal::Terminate) {
+        got.push(signals.recv().unwrap());
+        // The one with the lower number is always there again.
+        raise(Signal::Hangup);
+        assert!(got.len() < 4, "{got:?}");
+    }
 }
 
 #[test]

@@ -28,9 +28,16 @@ pub(super) fn connect(peer: &SocketAddr, timeout: Option<Duration>) -> io::Resul
 /// is under way, and hands out the error if it has failed. So one call serves both, and a wake-up
 /// without a cause is no trouble.
 ///
+/// It asks once right after the beginning: within one machine the handshake is over when the first
+/// call returns, though that does not know it yet. This saves a wait, and registering with the driver.
+///
 /// The outcome is the inner result: an error of the connection must not be taken for "would block".
 fn advance(fd: BorrowedFd<'_>, peer: &SocketAddr) -> Result<(Result<(), Errno>, bool), Errno> {
-    match rustix::net::connect(fd, peer) {
+    let mut seen = rustix::net::connect(fd, peer);
+    if seen == Err(Errno::INPROGRESS) {
+        seen = rustix::net::connect(fd, peer);
+    }
+    match seen {
         Ok(()) | Err(Errno::ISCONN) => Ok((Ok(()), false)),
         Err(Errno::INPROGRESS | Errno::ALREADY | Errno::INTR) => Err(Errno::AGAIN),
         Err(error) => Ok((Err(error), false)),
