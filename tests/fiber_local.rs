@@ -273,7 +273,7 @@ fn the_destructor_of_a_dropped_result_may_make_locals() {
     }
     let body = || {
         let runtime = volt::runtime::Builder::new().workers(1).build().unwrap();
-        drop(runtime.go(|| Result));
+        common::detached(&runtime, || Result);
         runtime.shutdown(LONG).unwrap();
         assert_eq!(*LOG.lock().unwrap(), ["result", "two", "one", "three"]);
     };

@@ -3,6 +3,8 @@
 
 use std::panic::resume_unwind;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,23 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(start.elapsed() < LONG, "still waiting for: {what}");
         std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+/// Runs `f` as a fiber whose join handle is gone before it ends, so that its result is its own to
+/// drop.
+pub fn detached<T: Send + 'static>(
+    runtime: &volt::runtime::Runtime,
+    f: impl FnOnce() -> T + Send + 'static,
+) {
+    let gone = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&gone);
+    drop(runtime.go(move || {
+        while !theirs.load(Ordering::Acquire) {
+            volt::yield_now();
+        }
+        f()
+    }));
+    gone.store(true, Ordering::Release);
 }
 
 /// What a child process left behind.
