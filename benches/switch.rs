@@ -116,7 +116,11 @@ mod ring {
             for _ in 0..rounds {
                 // SAFETY: the first flow is suspended or fresh; the last one comes back here.
                 unsafe {
-                    switch(main.context.get(), *nodes[0].context.get(), &raw const nodes[0] as usize);
+                    switch(
+                        main.context.get(),
+                        *nodes[0].context.get(),
+                        &raw const nodes[0] as usize,
+                    );
                 }
             }
             start.elapsed().as_nanos() as f64 / (rounds * (flows + 1)) as f64

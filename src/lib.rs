@@ -79,11 +79,9 @@
 
 #![warn(unreachable_pub)]
 
-#[doc(hidden)]
-pub mod fiber;
-
 mod context;
 mod driver;
+mod fiber;
 mod io;
 mod park;
 mod primitives;

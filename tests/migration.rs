@@ -60,7 +60,10 @@ fn before_start_only() {
             let mut used = HashSet::new();
             for fiber in fibers {
                 let threads = fiber.join().unwrap();
-                assert!(threads.iter().all(|thread| *thread == threads[0]), "it moved: {threads:?}");
+                assert!(
+                    threads.iter().all(|thread| *thread == threads[0]),
+                    "it moved: {threads:?}"
+                );
                 used.insert(threads[0]);
             }
             assert!(used.len() <= workers);

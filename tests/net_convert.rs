@@ -2,7 +2,7 @@
 
 mod net_support;
 
-use net_support::{World, everywhere, eventually, listen, pair};
+use net_support::{World, eventually, everywhere, listen, pair};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;

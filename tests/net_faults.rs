@@ -20,8 +20,10 @@ fn reset(stream: TcpStream) {
 /// Runs one ignored test in a process of its own, where it may spoil what belongs to the process.
 fn alone(test: &str) {
     let me = std::env::current_exe().unwrap();
-    let out = Command::new(me).args([test, "--exact", "--ignored", "--nocapture"]).output().unwrap();
-    let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    let out =
+        Command::new(me).args([test, "--exact", "--ignored", "--nocapture"]).output().unwrap();
+    let text =
+        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success() && text.contains("1 passed"), "{:?}\n{text}", out.status);
 }
 
@@ -45,7 +47,10 @@ fn a_reset_wakes_reader_and_writer() {
         reset(far);
         // The first of the two takes the error; the other sees the end or a broken pipe.
         match (reader.join(), writer.join()) {
-            (Err(ErrorKind::ConnectionReset), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {}
+            (
+                Err(ErrorKind::ConnectionReset),
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset,
+            ) => {}
             (Ok(0), ErrorKind::ConnectionReset) => {}
             seen => panic!("{seen:?}"),
         }
@@ -118,7 +123,9 @@ fn numbers_are_reused_under_traffic() {
                         let mut buf = [0; 8];
                         let n = stream.read(&mut buf).unwrap();
                         stream.write_all(&buf[..n]).unwrap();
-                        if buf[0] % 3 == 0 { reset(stream) }
+                        if buf[0] % 3 == 0 {
+                            reset(stream)
+                        }
                     });
                 }
             });
@@ -193,10 +200,7 @@ fn alone_no_descriptors_left() {
         }
         let error = listener.accept().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
-        assert_eq!(
-            TcpStream::connect(address).unwrap_err().raw_os_error(),
-            Some(libc::EMFILE)
-        );
+        assert_eq!(TcpStream::connect(address).unwrap_err().raw_os_error(), Some(libc::EMFILE));
         // A clone needs none.
         drop(first.0.try_clone().unwrap());
         hoard.clear();
@@ -316,7 +320,8 @@ fn half_close_keeps_the_other_half() {
             far.write_all(&vec![3; 8 << 20]).unwrap();
             all.len()
         });
-        (&near).write_vectored(&[IoSlice::new(&[1; 10]), IoSlice::new(&[2; 10])]).unwrap();
+        let both = [IoSlice::new(&[1; 10]), IoSlice::new(&[2; 10])];
+        assert_eq!((&near).write_vectored(&both).unwrap(), 20);
         near.shutdown(volt::net::Shutdown::Write).unwrap();
         let mut rest = Vec::new();
         (&near).read_to_end(&mut rest).unwrap();

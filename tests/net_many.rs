@@ -89,7 +89,9 @@ fn acceptors_of_three_kinds_share_a_listener() {
     let (a, b) = (one.go(accept(&listener)), two.go(accept(&listener)));
     let c = std::thread::spawn(accept(&listener));
     let clients: Vec<_> = (0..3)
-        .map(|_| volt::go(move || (0..EACH).for_each(|_| drop(TcpStream::connect(address).unwrap()))))
+        .map(|_| {
+            volt::go(move || (0..EACH).for_each(|_| drop(TcpStream::connect(address).unwrap())))
+        })
         .collect();
     clients.into_iter().for_each(|client| client.join().unwrap());
     a.join().unwrap();

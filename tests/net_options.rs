@@ -2,7 +2,7 @@
 
 mod net_support;
 
-use net_support::{everywhere, eventually, listen, pair};
+use net_support::{eventually, everywhere, listen, pair};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 mod net_support;
 
-use net_support::{everywhere, eventually, listen, pair};
+use net_support::{eventually, everywhere, listen, pair};
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -13,8 +13,11 @@ fn switches() -> BTreeMap<u32, (String, u64)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir("/proc/self/task").unwrap() {
         let tid: u32 = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
-        let Ok(status) = fs::read_to_string(format!("/proc/self/task/{tid}/status")) else { continue };
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        let Ok(status) = fs::read_to_string(format!("/proc/self/task/{tid}/status")) else {
+            continue;
+        };
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
         let count = |name: &str| field(name).parse::<u64>().unwrap();
         let sum = count("voluntary_ctxt_switches:") + count("nonvoluntary_ctxt_switches:");
         if tid != me {

@@ -2,7 +2,7 @@
 
 mod net_support;
 
-use net_support::{Watchdog, everywhere, eventually, workers};
+use net_support::{Watchdog, eventually, everywhere, workers};
 use std::io::ErrorKind;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -39,7 +39,9 @@ fn numbers() {
 
 #[test]
 fn forbidden() {
-    for number in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, 0, -1, 65] {
+    for number in
+        [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, 0, -1, 65]
+    {
         let error = Signals::new([Signal::User1, Signal::from_raw(number)]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{number}: {error}");
         assert!(error.to_string().contains(&number.to_string()));
@@ -83,7 +85,7 @@ fn several_of_a_kind_are_one() {
     let _turn = turn();
     let _watch = Watchdog::new("merge");
     let mut signals = Signals::new([Signal::User1, Signal::User2]).unwrap();
-    [Signal::User2, Signal::User2, Signal::User2, Signal::User1].map(raise);
+    [Signal::User2, Signal::User2, Signal::User2, Signal::User1].into_iter().for_each(raise);
     assert_eq!(signals.recv().unwrap(), Signal::User1);
     assert_eq!(signals.recv().unwrap(), Signal::User2);
     let error = signals.recv_timeout(Duration::from_millis(20)).unwrap_err();

@@ -28,7 +28,11 @@ struct World {
 
 impl World {
     /// The body of one fiber: counts itself once, then does `steps` things.
-    fn fiber(self: &Arc<World>, mut rng: Rng, steps: u64) -> impl FnOnce() -> u64 + Send + 'static + use<> {
+    fn fiber(
+        self: &Arc<World>,
+        mut rng: Rng,
+        steps: u64,
+    ) -> impl FnOnce() -> u64 + Send + 'static + use<> {
         self.spawned.fetch_add(1, Ordering::Relaxed);
         let world = Arc::clone(self);
         let once = AtomicBool::new(false);
@@ -329,7 +333,10 @@ fn timers_fire_while_a_fiber_holds_its_worker() {
                 }
                 let start = Instant::now();
                 while !theirs.load(Ordering::SeqCst) {
-                    assert!(start.elapsed() < LONG / 6, "round {round}: nobody looks at the timers");
+                    assert!(
+                        start.elapsed() < LONG / 6,
+                        "round {round}: nobody looks at the timers"
+                    );
                     std::hint::spin_loop();
                 }
                 sleeper.join().unwrap();
@@ -565,7 +572,10 @@ fn cancels_end_io_waits_only_and_at_any_time() {
                 runtime.go(move || {
                     let start = Instant::now();
                     volt::sleep(Duration::from_micros(micros));
-                    assert!(start.elapsed() >= Duration::from_micros(micros), "a cancelled sleep goes on");
+                    assert!(
+                        start.elapsed() >= Duration::from_micros(micros),
+                        "a cancelled sleep goes on"
+                    );
                 })
             })
             .collect();

@@ -42,5 +42,7 @@ pub fn report(name: &str, bar: f64, mut case: impl FnMut() -> f64) {
     }
     let (time, unit, ratio) = (median(times), median(units), median(ratios));
     let verdict = if ratio <= bar { "met" } else { "not met" };
-    println!("{name:<44} {time:>8.2} ns  {ratio:>6.2} units of {unit:.2} ns  bar {bar:>4}: {verdict}");
+    println!(
+        "{name:<44} {time:>8.2} ns  {ratio:>6.2} units of {unit:.2} ns  bar {bar:>4}: {verdict}"
+    );
 }

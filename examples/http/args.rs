@@ -59,8 +59,6 @@ fn positive<T: FromStr + PartialEq + Default>(
     let given = value(flag, given)?;
     match given.parse() {
         Ok(n) if n != T::default() => Ok(n),
-        _ => Err(format!(
-            "{flag} takes a whole number from 1 on, not {given:?}"
-        )),
+        _ => Err(format!("{flag} takes a whole number from 1 on, not {given:?}")),
     }
 }

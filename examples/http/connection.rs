@@ -50,8 +50,7 @@ pub fn serve(stream: &TcpStream, daemon: &Daemon) {
 fn converse(conn: &mut Connection<'_>) -> Result<End, End> {
     conn.stream.set_nodelay(true)?;
     conn.stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    conn.stream
-        .set_read_timeout(conn.daemon.args.idle_timeout)?;
+    conn.stream.set_read_timeout(conn.daemon.args.idle_timeout)?;
     loop {
         let request = read_request(conn)?;
         if !respond(conn, &request) {
@@ -121,9 +120,7 @@ impl<'a> Connection<'a> {
     /// Reads on in a request that has begun, until its deadline.
     fn read_rest(&mut self) -> Result<usize, End> {
         let header_timeout = self.daemon.args.header_timeout;
-        let deadline = *self
-            .deadline
-            .get_or_insert_with(|| Instant::now() + header_timeout);
+        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + header_timeout);
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(End::Refused(respond::REQUEST_TIMEOUT));
@@ -208,11 +205,7 @@ pub struct Input {
 
 impl Input {
     fn new() -> Self {
-        Input {
-            bytes: vec![0; SMALL],
-            start: 0,
-            end: 0,
-        }
+        Input { bytes: vec![0; SMALL], start: 0, end: 0 }
     }
 
     pub fn unread(&self) -> &[u8] {
@@ -221,8 +214,7 @@ impl Input {
 
     /// The bytes that will be `unread()[to..]` are those that are now `unread()[from..]`.
     pub fn cut(&mut self, to: usize, from: usize) {
-        self.bytes
-            .copy_within(self.start + from..self.end, self.start + to);
+        self.bytes.copy_within(self.start + from..self.end, self.start + to);
         self.end -= from - to;
     }
 

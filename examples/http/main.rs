@@ -136,11 +136,8 @@ fn accept(listener: &TcpListener, daemon: &Arc<Daemon>) {
             }
             Err(e) if is_cancelled(&e) => break,
             // The peer gave up while it stood in the backlog.
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    ErrorKind::ConnectionAborted | ErrorKind::Interrupted
-                ) => {}
+            Err(e) if matches!(e.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {
+            }
             // No descriptors left (EMFILE, ENFILE) or no memory: connections that end give some back.
             Err(e) => {
                 if last_failure.is_none_or(|t| t.elapsed() > EPISODE) {
@@ -169,10 +166,7 @@ impl Daemon {
         // Held until the entry is there, so that even a fiber that ends at once finds it.
         let mut connections = self.lock();
         let fiber = volt::go({
-            let guest = Guest {
-                daemon: Arc::clone(self),
-                number,
-            };
+            let guest = Guest { daemon: Arc::clone(self), number };
             let stream = Arc::clone(&stream);
             move || connection::serve(&stream, &guest.daemon)
         });
@@ -185,12 +179,8 @@ impl Daemon {
         self.wait_until_empty(GRACE);
         let left = self.lock();
         if !left.is_empty() {
-            eprintln!(
-                "cutting off {} connections that are still busy after {GRACE:?}",
-                left.len()
-            );
-            left.values()
-                .for_each(|open| drop(open.stream.shutdown(Shutdown::Both)));
+            eprintln!("cutting off {} connections that are still busy after {GRACE:?}", left.len());
+            left.values().for_each(|open| drop(open.stream.shutdown(Shutdown::Both)));
             drop(left);
             self.wait_until_empty(Duration::from_millis(500));
         }
@@ -204,9 +194,7 @@ impl Daemon {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

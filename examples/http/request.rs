@@ -257,10 +257,7 @@ fn has_bare_line_feed(head: &[u8]) -> bool {
 
 /// Tells another version of HTTP from something that is none.
 fn wrong_version(unread: &[u8]) -> &'static str {
-    let line = unread
-        .trim_ascii_start()
-        .split(|&b| b == b'\r' || b == b'\n')
-        .next();
+    let line = unread.trim_ascii_start().split(|&b| b == b'\r' || b == b'\n').next();
     let version = line.and_then(|line| line.splitn(3, |&b| b == b' ').nth(2));
     match version.and_then(|version| version.strip_prefix(b"HTTP/")) {
         Some([b'0'..=b'9', ..]) => HTTP_VERSION_NOT_SUPPORTED,
@@ -281,10 +278,7 @@ fn parse_method(method: &str) -> Method {
 fn parse_target(method: &str, target: &str) -> Result<Target, &'static str> {
     let path = if target.starts_with('/') {
         target
-    } else if target
-        .get(..7)
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"))
-    {
+    } else if target.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://")) {
         let after = &target[7..];
         match after.find(['/', '?']) {
             Some(0) => return Err(BAD_REQUEST),
@@ -343,10 +337,7 @@ fn once<'a>(place: &mut Option<&'a [u8]>, value: &'a [u8]) -> Result<(), &'stati
 /// `close` wins over `keep-alive`, whichever comes first.
 fn read_connection(head: &mut Head, value: &[u8]) {
     let mut tokens = value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
-    if tokens
-        .clone()
-        .any(|token| token.eq_ignore_ascii_case(b"close"))
-    {
+    if tokens.clone().any(|token| token.eq_ignore_ascii_case(b"close")) {
         head.closes = true;
     } else if tokens.any(|token| token.eq_ignore_ascii_case(b"keep-alive")) {
         head.keep_alive = true;

@@ -35,29 +35,16 @@ struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     fn ok(content_type: &'static str, body: impl Into<Cow<'a, [u8]>>) -> Self {
-        Answer {
-            status: OK,
-            content_type,
-            allow: None,
-            body: body.into(),
-        }
+        Answer { status: OK, content_type, allow: None, body: body.into() }
     }
 
     /// An answer whose text is its status.
     fn error(status: &'static str) -> Self {
-        Answer {
-            status,
-            content_type: "text/plain",
-            allow: None,
-            body: status.as_bytes().into(),
-        }
+        Answer { status, content_type: "text/plain", allow: None, body: status.as_bytes().into() }
     }
 
     fn not_allowed(allow: &'static str) -> Self {
-        Answer {
-            allow: Some(allow),
-            ..Answer::error(METHOD_NOT_ALLOWED)
-        }
+        Answer { allow: Some(allow), ..Answer::error(METHOD_NOT_ALLOWED) }
     }
 }
 
@@ -89,13 +76,7 @@ pub fn respond(conn: &mut Connection<'_>, request: &Request) -> bool {
 
 /// Adds the last answer to a client whose request cannot be served.
 pub fn refuse(output: &mut Vec<u8>, date: &Date, status: &'static str) {
-    write_answer(
-        output,
-        date,
-        &Answer::error(status),
-        "Connection: close\r\n",
-        true,
-    );
+    write_answer(output, date, &Answer::error(status), "Connection: close\r\n", true);
 }
 
 pub fn stopping(daemon: &Daemon) -> bool {
@@ -123,11 +104,8 @@ fn stats(daemon: &Daemon) -> String {
     let stats = daemon.runtime.stats();
     let connections = daemon.lock().len();
     let mut json = String::new();
-    let _ = write!(
-        json,
-        r#"{{"live_fibers":{},"connections":{connections},"workers":["#,
-        stats.live
-    );
+    let _ =
+        write!(json, r#"{{"live_fibers":{},"connections":{connections},"workers":["#, stats.live);
     for (i, worker) in stats.workers.iter().enumerate() {
         json.push_str(if i > 0 { ",{" } else { "{" });
         for (j, (name, count)) in worker.iter().enumerate() {
@@ -197,18 +175,13 @@ pub struct Date {
 
 impl Default for Date {
     fn default() -> Self {
-        Date {
-            second: 0,
-            text: *b"Thu, 01 Jan 1970 00:00:00 GMT",
-        }
+        Date { second: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" }
     }
 }
 
 impl Date {
     pub fn refresh(&mut self) {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if now != self.second {
             self.second = now;
             self.format();
@@ -246,10 +219,6 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }

@@ -54,7 +54,8 @@ impl Context {
 ///
 /// `bounds` must span writable memory that nothing else uses until the flow is retired.
 pub(crate) unsafe fn prepare(bounds: Bounds, entry: Entry) -> Context {
-    let pointer = |p: *mut u8| StackPointer::new(p as usize).expect("a stack is never at address 0");
+    let pointer =
+        |p: *mut u8| StackPointer::new(p as usize).expect("a stack is never at address 0");
     let stack = Borrowed { base: pointer(bounds.top), limit: pointer(bounds.limit) };
     let flow = Box::into_raw(Box::<Flow>::new_uninit()).cast::<Flow>();
     let address = flow as usize;

@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //!
-//! 1. Whoever holds the [`Role`] may wait in the kernel; one thread at a time.
+//! 1. Whoever holds the role may wait in the kernel; one thread at a time.
 //! 2. A registration's slot is reused under a new generation; an event of an old one is dropped.
 //! 3. Waiters are linked and settled under the lock of their registration or of their timer shard.
 

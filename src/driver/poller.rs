@@ -125,7 +125,11 @@ impl Driver {
     /// # Errors
     ///
     /// What the kernel says, such as that the limit of watched descriptors is reached.
-    pub(crate) fn register(self: &Arc<Self>, fd: RawFd, blocked: super::Direction) -> io::Result<Registration> {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        fd: RawFd,
+        blocked: super::Direction,
+    ) -> io::Result<Registration> {
         let slot = self.slots.take(blocked);
         let interest = Interest::READABLE | Interest::WRITABLE;
         #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -59,20 +59,14 @@ pub(crate) struct Entry<W> {
 impl<W> Entry<W> {
     pub(crate) fn new(deadline: Moment, waiter: W) -> Self {
         let tick = deadline.as_nanos().div_ceil(1 << TICK_BITS).min(NEVER_TICK);
-        Self {
-            links: Links::new(),
-            tick,
-            waiter,
-        }
+        Self { links: Links::new(), tick, waiter }
     }
 }
 
 impl<W> fmt::Debug for Entry<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tick, .. } = self;
-        f.debug_struct("Entry")
-            .field("tick", tick)
-            .finish_non_exhaustive()
+        f.debug_struct("Entry").field("tick", tick).finish_non_exhaustive()
     }
 }
 
@@ -117,10 +111,7 @@ struct Place {
 
 impl<W: Copy> Wheel<W> {
     pub(crate) fn new(now: Moment) -> Self {
-        let level = |_| Level {
-            occupied: 0,
-            slots: [const { Slot::EMPTY }; SLOTS],
-        };
+        let level = |_| Level { occupied: 0, slots: [const { Slot::EMPTY }; SLOTS] };
         let levels: Box<[_]> = (0..LEVELS).map(level).collect();
         Self {
             time: tick_at(now),
@@ -282,10 +273,7 @@ impl<W: Copy> Wheel<W> {
 }
 
 impl<W> Slot<W> {
-    const EMPTY: Self = Self {
-        entries: List::new(),
-        earliest: 0,
-    };
+    const EMPTY: Self = Self { entries: List::new(), earliest: 0 };
 }
 
 /// The last tick that has come at `now`, rounded down (invariant 5).
@@ -296,10 +284,7 @@ fn tick_at(now: Moment) -> u64 {
 impl<W> fmt::Debug for Wheel<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { time, len, .. } = self;
-        f.debug_struct("Wheel")
-            .field("time", time)
-            .field("len", len)
-            .finish_non_exhaustive()
+        f.debug_struct("Wheel").field("time", time).field("len", len).finish_non_exhaustive()
     }
 }
 

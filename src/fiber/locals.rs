@@ -160,11 +160,11 @@ macro_rules! fiber_local {
     () => {};
     ($(#[$attr:meta])* $vis:vis static $name:ident : $t:ty = $init:expr $(; $($rest:tt)*)?) => {
         $(#[$attr])*
-        $vis static $name: $crate::fiber::LocalKey<$t> = {
+        $vis static $name: $crate::thread::LocalKey<$t> = {
             fn init() -> $t {
                 $init
             }
-            $crate::fiber::LocalKey::new(init)
+            $crate::thread::LocalKey::new(init)
         };
         $($crate::fiber_local! { $($rest)* })?
     };

@@ -6,7 +6,7 @@
 //! the two ends last. From then on the last count frees the block.
 
 use super::header::FiberPtr;
-use super::waiter::{Wake, WaiterPtr};
+use super::waiter::{WaiterPtr, Wake};
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// Holds a fiber's control block, also after the fiber's end.

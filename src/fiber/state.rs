@@ -191,7 +191,10 @@ impl State {
 
     /// Applies `step` until its result is stored; `None` leaves the word alone.
     #[inline]
-    fn update(&self, mut step: impl FnMut(Snapshot) -> Option<Snapshot>) -> Result<Snapshot, Snapshot> {
+    fn update(
+        &self,
+        mut step: impl FnMut(Snapshot) -> Option<Snapshot>,
+    ) -> Result<Snapshot, Snapshot> {
         let mut now = self.load();
         loop {
             let Some(next) = step(now) else { return Err(now) };
@@ -241,9 +244,7 @@ impl State {
             debug_assert!(matches!(now.phase(), ACTIVE | SETTLED), "{now:?}");
             Some(match now.phase() {
                 SETTLED => return None,
-                _ if ends.permit && now.is(PERMIT) => {
-                    Snapshot(now.with_phase(ACTIVE).0 & !PERMIT)
-                }
+                _ if ends.permit && now.is(PERMIT) => Snapshot(now.with_phase(ACTIVE).0 & !PERMIT),
                 _ if ends.cancel && now.is(CANCEL) => now.settled(Outcome::Cancelled),
                 _ => now.with_phase(flags),
             })

@@ -30,7 +30,11 @@ pub(crate) struct Seat {
 
 impl Seat {
     pub(crate) const fn new() -> Seat {
-        Seat { current: Cell::new(ptr::null_mut()), operations: Cell::new(OPERATIONS), blocks: Blocks::new() }
+        Seat {
+            current: Cell::new(ptr::null_mut()),
+            operations: Cell::new(OPERATIONS),
+            blocks: Blocks::new(),
+        }
     }
 
     #[inline(always)]
@@ -100,7 +104,8 @@ pub(super) fn blocks<'a>() -> Option<&'a Blocks> {
 /// This thread as a waiter. A new one each time while the thread's locals are being destroyed.
 #[inline(never)]
 pub(crate) fn thread_block() -> Arc<ThreadBlock> {
-    let made = BLOCK.try_with(|block| block.borrow_mut().get_or_insert_with(ThreadBlock::new).clone());
+    let made =
+        BLOCK.try_with(|block| block.borrow_mut().get_or_insert_with(ThreadBlock::new).clone());
     made.unwrap_or_else(|_| ThreadBlock::new())
 }
 

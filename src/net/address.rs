@@ -9,7 +9,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 /// # Errors
 ///
 /// `InvalidInput` if there is no address at all.
-pub(super) fn each<A, T>(addresses: A, mut f: impl FnMut(&SocketAddr) -> io::Result<T>) -> io::Result<T>
+pub(super) fn each<A, T>(
+    addresses: A,
+    mut f: impl FnMut(&SocketAddr) -> io::Result<T>,
+) -> io::Result<T>
 where
     A: ToSocketAddrs,
 {

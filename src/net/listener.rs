@@ -79,7 +79,8 @@ impl TcpListener {
         address::each(addr, |local| {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let family = address::family(local);
-            let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+            let fd =
+                rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
             sockopt::set_socket_reuseaddr(&fd, true)?;
             rustix::net::bind(&fd, local)?;
             rustix::net::listen(&fd, BACKLOG)?;

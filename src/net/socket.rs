@@ -175,7 +175,8 @@ impl StoredTimeout {
     }
 
     fn store(&self, timeout: Option<Duration>) {
-        let nanos = timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        let nanos =
+            timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
         self.0.store(nanos, Ordering::Relaxed);
     }
 }

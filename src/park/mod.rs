@@ -179,11 +179,7 @@ pub(crate) fn sleep_until(deadline: Moment) {
 
 /// Waits among `waiters` until `over`, or until `deadline`; returns what `over` says last. Whoever
 /// makes it true settles the waiters afterwards.
-pub(crate) fn wait_until(
-    waiters: &Waiters,
-    wait: Wait,
-    mut over: impl FnMut() -> bool,
-) -> bool {
+pub(crate) fn wait_until(waiters: &Waiters, wait: Wait, mut over: impl FnMut() -> bool) -> bool {
     loop {
         let parking = Parking::begin();
         if !waiters.link(parking.waiter(), &mut over) {

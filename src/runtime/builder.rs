@@ -130,7 +130,11 @@ impl Builder {
         stack::set_describe(super::describe::describe);
         fiber::install_hook();
         let shared = Shared::new(config)?;
-        if self.current_thread { Ok(Runtime::current_thread(shared)) } else { Runtime::start(shared) }
+        if self.current_thread {
+            Ok(Runtime::current_thread(shared))
+        } else {
+            Runtime::start(shared)
+        }
     }
 }
 

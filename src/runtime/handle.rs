@@ -50,11 +50,7 @@ impl Handle {
 
     /// Counters at this moment.
     pub fn stats(&self) -> Stats {
-        Stats {
-            live: self.0.live(),
-            total: self.0.totals(),
-            workers: self.0.worker_stats(),
-        }
+        Stats { live: self.0.live(), total: self.0.totals(), workers: self.0.worker_stats() }
     }
 }
 

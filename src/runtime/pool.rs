@@ -44,7 +44,8 @@ impl Pool {
                 Ok(thread) => pool.threads.lock().push(thread),
                 Err(error) => {
                     shared.stop();
-                    let message = format!("worker thread {index} of {}: {error}", shared.config.workers);
+                    let message =
+                        format!("worker thread {index} of {}: {error}", shared.config.workers);
                     return Err(io::Error::new(error.kind(), message));
                 }
             }

@@ -3,11 +3,11 @@
 use super::handle::{Handle, Stats};
 use super::join::JoinHandle;
 use super::pool::Pool;
+use crate::fiber;
+use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex};
 use crate::scheduler::{self, Shared, SpawnOptions};
-use crate::fiber;
-use crate::park::{self, Wait};
 use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;

@@ -23,7 +23,10 @@ struct Inner {
 
 impl LockedQueue {
     pub(crate) fn new() -> LockedQueue {
-        LockedQueue { len: AtomicUsize::new(0), inner: Mutex::new(Inner { fibers: Batch::new(), closed: false }) }
+        LockedQueue {
+            len: AtomicUsize::new(0),
+            inner: Mutex::new(Inner { fibers: Batch::new(), closed: false }),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -26,7 +26,10 @@ const LIFO_RUNS: u32 = 3;
 pub(crate) use schedule::wake;
 pub use shared::Migrate;
 pub(crate) use shared::{Config, Hook, Shared};
-pub(crate) use spawn::{SpawnOptions, about_to_block, count_budget_yield, current, is_here, current_worker_index, release, spawn};
+pub(crate) use spawn::{
+    SpawnOptions, about_to_block, count_budget_yield, current, current_worker_index, is_here,
+    release, spawn,
+};
 pub use stats::WorkerStats;
 pub(crate) use switch::{park, yield_now};
 pub(crate) use worker::run;

@@ -31,7 +31,8 @@ impl Signals {
     /// fault of the running code (such as `SIGSEGV`), or a number that is no signal; what the system
     /// says.
     pub fn new(signals: impl IntoIterator<Item = Signal>) -> io::Result<Signals> {
-        let numbers: Vec<_> = signals.into_iter().map(Signal::catchable).collect::<io::Result<_>>()?;
+        let numbers: Vec<_> =
+            signals.into_iter().map(Signal::catchable).collect::<io::Result<_>>()?;
         let pending = Arc::new(Pending::new()?);
         // Made before the first handler, so that it takes them off again if a later one fails.
         let mut made = Signals { pending, taken: 0, handlers: Vec::with_capacity(numbers.len()) };

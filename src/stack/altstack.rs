@@ -42,22 +42,11 @@ impl AltStack {
         let base = memory::map(bytes)?;
         // SAFETY: just mapped, nobody uses it; the page above the guard is in the mapping.
         let (guarded, start) = unsafe { (memory::forbid(base, page), base.add(page)) };
-        let new = libc::stack_t {
-            ss_sp: start.as_ptr().cast(),
-            ss_flags: 0,
-            ss_size: usable,
-        };
+        let new = libc::stack_t { ss_sp: start.as_ptr().cast(), ss_flags: 0, ss_size: usable };
         // SAFETY: the memory stays mapped until it is no longer registered (invariant 1).
-        let former = guarded
-            .map_err(io::Error::from)
-            .and_then(|()| unsafe { exchange(&new) });
+        let former = guarded.map_err(io::Error::from).and_then(|()| unsafe { exchange(&new) });
         match former {
-            Ok(former) => Ok(AltStack {
-                base,
-                bytes,
-                former,
-                _thread: PhantomData,
-            }),
+            Ok(former) => Ok(AltStack { base, bytes, former, _thread: PhantomData }),
             Err(error) => {
                 // SAFETY: it was not registered.
                 unsafe { memory::unmap(base, bytes) };

@@ -34,10 +34,7 @@ pub(crate) struct Cache {
 impl Cache {
     /// A cache for stacks of `default`; other sizes go to the shared pool directly.
     pub(crate) fn new(default: StackSize) -> Cache {
-        Cache {
-            default,
-            idle: Vec::with_capacity(BOUND),
-        }
+        Cache { default, idle: Vec::with_capacity(BOUND) }
     }
 
     /// The newest idle stack, from here or from the shared pool. `None` means that only
@@ -61,8 +58,7 @@ impl Cache {
             return pool::take_cold(size);
         };
         let since = batch.since;
-        self.idle
-            .extend(batch.stacks.into_iter().map(|stack| Idle { stack, since }));
+        self.idle.extend(batch.stacks.into_iter().map(|stack| Idle { stack, since }));
         self.idle.pop().map(|idle| idle.stack)
     }
 

@@ -59,12 +59,7 @@ impl StackError {
             (Call::Guard, Errno::NOMEM) => Limit::MapCount(setting("/proc/sys/vm/max_map_count")),
             _ => Limit::Unknown,
         };
-        StackError {
-            size,
-            call,
-            os,
-            limit,
-        }
+        StackError { size, call, os, limit }
     }
 
     /// The stack size asked for, in bytes.
@@ -86,12 +81,7 @@ impl Limit {
             // Where use cannot be read, a limit that is set is still the best guess.
             let used = statm(limit.statm_column).unwrap_or(bytes);
             if used.saturating_add(request) > bytes {
-                return Limit::Process {
-                    name: limit.name,
-                    flag: limit.flag,
-                    bytes,
-                    used,
-                };
+                return Limit::Process { name: limit.name, flag: limit.flag, bytes, used };
             }
         }
         let maps = setting("/proc/sys/vm/max_map_count");
@@ -128,12 +118,7 @@ impl fmt::Display for StackError {
             Call::Mmap => "mmap of more stacks failed",
             Call::Guard => "its guard could not be installed",
         };
-        write!(
-            f,
-            "no stack of {}: {step}: {}",
-            self.size,
-            io::Error::from(self.os)
-        )?;
+        write!(f, "no stack of {}: {step}: {}", self.size, io::Error::from(self.os))?;
         match &self.limit {
             Limit::Process { name, flag, bytes, used } => {
                 let (bytes, used) = (Bytes(*bytes as usize), Bytes(*used as usize));

@@ -70,13 +70,7 @@ pub(super) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
 /// Nobody relies on access to these pages.
 pub(super) unsafe fn forbid(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
     // SAFETY: the caller's promise.
-    unsafe {
-        mm::mprotect(
-            base.as_ptr().cast::<c_void>(),
-            bytes,
-            MprotectFlags::empty(),
-        )
-    }
+    unsafe { mm::mprotect(base.as_ptr().cast::<c_void>(), bytes, MprotectFlags::empty()) }
 }
 
 /// A limit on this process's memory, as it stands now. From [`soft_limits`].

@@ -8,21 +8,14 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 /// `STACK` keeps newer kernels from aligning and backing the mapping with huge pages.
-pub(super) const MAP_FLAGS: MapFlags = MapFlags::PRIVATE
-    .union(MapFlags::NORESERVE)
-    .union(MapFlags::STACK);
+pub(super) const MAP_FLAGS: MapFlags =
+    MapFlags::PRIVATE.union(MapFlags::NORESERVE).union(MapFlags::STACK);
 
 /// Forbids huge pages: with them the first touch of one stack would make those of its neighbours
 /// resident too.
 pub(crate) fn no_huge_pages(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
     // SAFETY: the advice changes how memory is backed, not what is in it.
-    match unsafe {
-        mm::madvise(
-            base.as_ptr().cast::<c_void>(),
-            bytes,
-            Advice::LinuxNoHugepage,
-        )
-    } {
+    match unsafe { mm::madvise(base.as_ptr().cast::<c_void>(), bytes, Advice::LinuxNoHugepage) } {
         // A kernel built without huge pages does not know the advice, and does not need it.
         Err(io::Errno::INVAL) => Ok(()),
         result => result,
@@ -56,15 +49,7 @@ pub(crate) fn resident(base: NonNull<u8>, pages: &mut [u8]) -> io::Result<()> {
 pub(crate) fn soft_limits() -> [AllowedMemory; 2] {
     let limit = |resource, name, flag, statm_column| {
         let bytes = getrlimit(resource).current;
-        AllowedMemory {
-            name,
-            flag,
-            bytes,
-            statm_column,
-        }
+        AllowedMemory { name, flag, bytes, statm_column }
     };
-    [
-        limit(Resource::As, "RLIMIT_AS", 'v', 0),
-        limit(Resource::Data, "RLIMIT_DATA", 'd', 5),
-    ]
+    [limit(Resource::As, "RLIMIT_AS", 'v', 0), limit(Resource::Data, "RLIMIT_DATA", 'd', 5)]
 }

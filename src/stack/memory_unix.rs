@@ -45,10 +45,5 @@ pub(crate) fn resident(base: NonNull<u8>, pages: &mut [u8]) -> io::Result<()> {
 /// The limits that can refuse a mapping.
 pub(crate) fn soft_limits() -> [AllowedMemory; 1] {
     let bytes = getrlimit(Resource::Data).current;
-    [AllowedMemory {
-        name: "RLIMIT_DATA",
-        flag: 'd',
-        bytes,
-        statm_column: 5,
-    }]
+    [AllowedMemory { name: "RLIMIT_DATA", flag: 'd', bytes, statm_column: 5 }]
 }

@@ -3,7 +3,7 @@
 //!
 //! Callers: `context/` and `fiber/` run code on a [`Stack`]; `scheduler/` keeps one [`Cache`] per
 //! worker, an [`AltStack`] per thread, and calls [`trim`] while it is quiet; `runtime/` calls
-//! [`install`] once; `metrics/` reads [`stats`] and [`report`]. The room knows nothing of fibers:
+//! [`install`] once; `metrics/` reads `stats` and `report`. The room knows nothing of fibers:
 //! an owner is a pointer that it hands back to the function given to [`set_describe`].
 //!
 //! A slot is in one of three states, each with its own type or place:

@@ -72,9 +72,7 @@ fn try_install() -> io::Result<()> {
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: `sa_mask` is ours.
     unsafe { libc::sigemptyset(&mut action.sa_mask) };
-    SIGNALS
-        .iter()
-        .try_for_each(|&signal| set_action(signal, &action))
+    SIGNALS.iter().try_for_each(|&signal| set_action(signal, &action))
 }
 
 fn set_action(signal: c_int, action: &libc::sigaction) -> io::Result<()> {
@@ -92,10 +90,7 @@ impl Former {
         let mut action: libc::sigaction = unsafe { mem::zeroed() };
         // SAFETY: a null action asks and changes nothing; the result goes to memory of ours.
         match unsafe { libc::sigaction(signal, ptr::null(), &mut action) } {
-            0 => Ok(Former {
-                action,
-                spent: AtomicBool::new(false),
-            }),
+            0 => Ok(Former { action, spent: AtomicBool::new(false) }),
             _ => Err(io::Error::last_os_error()),
         }
     }
@@ -179,11 +174,7 @@ fn tell(found: &Found) {
     let mut report = Report::new();
     // Writing to a report does not fail.
     let _ = report.write_str("\nvolt: ");
-    let _ = report.write_str(if who.is_empty() {
-        "a fiber"
-    } else {
-        who.text(400)
-    });
+    let _ = report.write_str(if who.is_empty() { "a fiber" } else { who.text(400) });
     let _ = write!(
         report,
         " has overflowed its stack ({}, {} of them usable)\n\

@@ -77,10 +77,7 @@ pub(super) fn give_one(stack: Stack, now: Moment) {
             batch.stacks.push(stack);
             batch.since = batch.since.max(now);
         }
-        _ => class.warm.push_back(Batch {
-            since: now,
-            stacks: vec![stack],
-        }),
+        _ => class.warm.push_back(Batch { since: now, stacks: vec![stack] }),
     }
 }
 
@@ -108,8 +105,7 @@ pub(super) fn take_one(size: StackSize) -> Option<Stack> {
     if batch.stacks.is_empty() {
         class.warm.pop_back();
     }
-    all.warm
-        .fetch_sub(stack.is_some().into(), Ordering::Relaxed);
+    all.warm.fetch_sub(stack.is_some().into(), Ordering::Relaxed);
     stack
 }
 
@@ -135,10 +131,7 @@ pub(super) fn take_cold(size: StackSize) -> Option<Stack> {
 pub(crate) fn trim(now: Moment, age: Duration) -> Option<Moment> {
     let all = POOL.get()?;
     let mut left = TRIM_MOST;
-    all.classes
-        .iter()
-        .filter_map(|class| all.trim_class(class, now, age, &mut left))
-        .min()
+    all.classes.iter().filter_map(|class| all.trim_class(class, now, age, &mut left)).min()
 }
 
 impl Pool {
@@ -175,8 +168,5 @@ impl Pool {
 /// Stacks in the pool with memory and without.
 pub(super) fn counts() -> (usize, usize) {
     let Some(all) = POOL.get() else { return (0, 0) };
-    (
-        all.warm.load(Ordering::Relaxed),
-        all.cold.load(Ordering::Relaxed),
-    )
+    (all.warm.load(Ordering::Relaxed), all.cold.load(Ordering::Relaxed))
 }

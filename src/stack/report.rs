@@ -18,10 +18,7 @@ pub(crate) struct Report {
 
 impl Report {
     pub(super) const fn new() -> Report {
-        Report {
-            bytes: [0; CAPACITY],
-            len: 0,
-        }
+        Report { bytes: [0; CAPACITY], len: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {

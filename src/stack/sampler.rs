@@ -44,15 +44,8 @@ impl Default for Sampler {
 impl Sampler {
     /// One spawn in `every` per site; none at all if that is zero.
     pub(crate) fn new(every: u32) -> Sampler {
-        let free = Entry {
-            site: ptr::null(),
-            countdown: 1,
-        };
-        Sampler {
-            every,
-            entries: Box::new([free; SITES]),
-            rest: 1,
-        }
+        let free = Entry { site: ptr::null(), countdown: 1 };
+        Sampler { every, entries: Box::new([free; SITES]), rest: 1 }
     }
 
     /// Whether this spawn is to be measured.

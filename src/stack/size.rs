@@ -9,11 +9,7 @@ use std::{fmt, io};
 
 const KIB: usize = 1024;
 const GUARD_MAX: usize = 64 * KIB;
-const MIN: usize = if cfg!(debug_assertions) {
-    64 * KIB
-} else {
-    32 * KIB
-};
+const MIN: usize = if cfg!(debug_assertions) { 64 * KIB } else { 32 * KIB };
 const MIN_LOG2: u32 = 15;
 const MAX_LOG2: u32 = 30;
 
@@ -27,14 +23,11 @@ impl StackSize {
     /// How many different sizes there can be.
     pub(super) const CLASSES: usize = (MAX_LOG2 - MIN_LOG2 + 1) as usize;
 
-    pub(crate) const MAX: StackSize = StackSize {
-        log2: MAX_LOG2 as u8,
-    };
+    pub(crate) const MAX: StackSize = StackSize { log2: MAX_LOG2 as u8 };
 
     /// Unoptimised frames are several times larger, so builds with debug assertions get more.
-    pub(crate) const DEFAULT: StackSize = StackSize {
-        log2: if cfg!(debug_assertions) { 20 } else { 18 },
-    };
+    pub(crate) const DEFAULT: StackSize =
+        StackSize { log2: if cfg!(debug_assertions) { 20 } else { 18 } };
 
     /// Rounds `bytes` up to a power of two.
     ///
@@ -50,17 +43,13 @@ impl StackSize {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        Ok(StackSize {
-            log2: bytes.next_power_of_two().trailing_zeros() as u8,
-        })
+        Ok(StackSize { log2: bytes.next_power_of_two().trailing_zeros() as u8 })
     }
 
     /// The least size: four pages at least, so that the guard is a whole number of them.
     pub(crate) fn min() -> StackSize {
         let bytes = MIN.max(4 * rustix::param::page_size());
-        StackSize {
-            log2: bytes.next_power_of_two().trailing_zeros() as u8,
-        }
+        StackSize { log2: bytes.next_power_of_two().trailing_zeros() as u8 }
     }
 
     #[inline]
@@ -72,11 +61,7 @@ impl StackSize {
     #[inline]
     pub(crate) const fn guard_bytes(self) -> usize {
         let quarter = self.bytes() / 4;
-        if quarter < GUARD_MAX {
-            quarter
-        } else {
-            GUARD_MAX
-        }
+        if quarter < GUARD_MAX { quarter } else { GUARD_MAX }
     }
 
     /// Bytes that are not guard. The header and the colour take up to 1 KiB of them.
@@ -91,9 +76,7 @@ impl StackSize {
 
     /// The next larger size, or this one if it is the greatest: what an overflow report advises.
     pub(super) fn next_larger(self) -> StackSize {
-        StackSize {
-            log2: (self.log2 + 1).min(MAX_LOG2 as u8),
-        }
+        StackSize { log2: (self.log2 + 1).min(MAX_LOG2 as u8) }
     }
 
     #[inline]

@@ -23,11 +23,7 @@ use std::ptr::{self, NonNull};
 /// The first slab of a class is small, because RLIMIT_AS may be.
 const FIRST_BYTES: usize = 4 << 20;
 /// Each next one doubles up to here: some twenty mappings for a million default stacks.
-const MOST_BYTES: usize = if cfg!(target_pointer_width = "64") {
-    32 << 30
-} else {
-    256 << 20
-};
+const MOST_BYTES: usize = if cfg!(target_pointer_width = "64") { 32 << 30 } else { 256 << 20 };
 /// Where guards split the mapping anyway, a large slab saves nothing, and memory that is locked is
 /// populated at once.
 const MOST_BYTES_SPLIT: usize = 16 << 20;
@@ -82,12 +78,7 @@ fn slabs() -> &'static Slabs {
     SLABS.get_or_init(|| Slabs {
         head: AtomicPtr::new(ptr::null_mut()),
         classes: array::from_fn(|_| {
-            Mutex::new(Growth {
-                slab: None,
-                used: 0,
-                refused: Vec::new(),
-                next_slots: 0,
-            })
+            Mutex::new(Growth { slab: None, used: 0, refused: Vec::new(), next_slots: 0 })
         }),
         split: AtomicBool::new(false),
         slabs: AtomicUsize::new(0),
@@ -134,15 +125,9 @@ impl Slabs {
 
     /// Maps the class's next slab; smaller ones, down to one slot, if the system has no room.
     fn grow(&self, growth: &mut Growth, size: StackSize) -> Result<&'static Slab, StackError> {
-        let most = if self.split.load(Ordering::Relaxed) {
-            MOST_BYTES_SPLIT
-        } else {
-            MOST_BYTES
-        };
+        let most = if self.split.load(Ordering::Relaxed) { MOST_BYTES_SPLIT } else { MOST_BYTES };
         let first = (FIRST_BYTES / size.bytes()).max(1);
-        let mut slots = growth
-            .next_slots
-            .clamp(first, (most / size.bytes()).max(first));
+        let mut slots = growth.next_slots.clamp(first, (most / size.bytes()).max(first));
         let base = loop {
             match map(slots, size) {
                 Ok(base) => break base,
@@ -154,12 +139,7 @@ impl Slabs {
                 }
             }
         };
-        let slab = self.publish(Slab {
-            base,
-            size,
-            slots,
-            next: ptr::null(),
-        });
+        let slab = self.publish(Slab { base, size, slots, next: ptr::null() });
         (growth.slab, growth.used, growth.next_slots) = (Some(slab), 0, slots * 2);
         Ok(slab)
     }
@@ -174,9 +154,7 @@ impl Slabs {
             // SAFETY: not published yet, so ours alone.
             unsafe { (*slab).next = head };
             // Release, against the acquire load in `find`.
-            match self
-                .head
-                .compare_exchange_weak(head, slab, Ordering::Release, Ordering::Relaxed)
+            match self.head.compare_exchange_weak(head, slab, Ordering::Release, Ordering::Relaxed)
             {
                 // SAFETY: never freed, and constant from now on (invariants 1 and 2).
                 Ok(_) => return unsafe { &*slab },
@@ -225,11 +203,7 @@ pub(super) fn find(address: usize) -> Option<Found> {
             let in_guard = offset & (slab.size.bytes() - 1) < slab.size.guard_bytes();
             // SAFETY: just compared.
             let base = unsafe { slab.slot(index) };
-            return Some(Found {
-                base,
-                size: slab.size,
-                in_guard,
-            });
+            return Some(Found { base, size: slab.size, in_guard });
         }
         next = slab.next;
     }

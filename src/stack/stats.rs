@@ -22,11 +22,5 @@ pub struct StackStats {
 pub(crate) fn stats() -> StackStats {
     let (slabs, slots, handed_out) = slab::counts();
     let (pooled, trimmed) = pool::counts();
-    StackStats {
-        slabs,
-        slots,
-        handed_out,
-        pooled,
-        trimmed,
-    }
+    StackStats { slabs, slots, handed_out, pooled, trimmed }
 }

@@ -70,12 +70,7 @@ fn sites() -> &'static Mutex<Sites> {
 /// Enters one measured fiber.
 #[cold]
 pub(crate) fn record(site: &'static Location<'static>, stack: StackSize, bytes: usize) {
-    let new = || SiteUsage {
-        site,
-        stack_size: stack.bytes(),
-        samples: 0,
-        max_bytes: 0,
-    };
+    let new = || SiteUsage { site, stack_size: stack.bytes(), samples: 0, max_bytes: 0 };
     let mut sites = sites().lock();
     let usage = sites.entry((site, stack)).or_insert_with(new);
     usage.samples += 1;
@@ -85,10 +80,6 @@ pub(crate) fn record(site: &'static Location<'static>, stack: StackSize, bytes: 
 /// All that was measured, the greatest use first.
 pub(crate) fn report() -> Vec<SiteUsage> {
     let mut all: Vec<SiteUsage> = sites().lock().values().cloned().collect();
-    all.sort_by(|a, b| {
-        b.max_bytes
-            .cmp(&a.max_bytes)
-            .then_with(|| a.site.cmp(b.site))
-    });
+    all.sort_by(|a, b| b.max_bytes.cmp(&a.max_bytes).then_with(|| a.site.cmp(b.site)));
     all
 }

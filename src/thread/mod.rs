@@ -48,4 +48,3 @@ fn park_until(deadline: Option<Moment>) {
     }
     let _ = parking.park(Wait { deadline, permit: true, ..Wait::new("park") });
 }
-

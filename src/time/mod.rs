@@ -104,7 +104,9 @@ impl From<std::time::Instant> for Instant {
         let (here, there) = (Moment::now(), std::time::Instant::now());
         match instant.checked_duration_since(there) {
             Some(ahead) => Instant(here.saturating_add(ahead)),
-            None => Instant(here).checked_sub(there - instant).unwrap_or(Instant(Moment::default())),
+            None => {
+                Instant(here).checked_sub(there - instant).unwrap_or(Instant(Moment::default()))
+            }
         }
     }
 }

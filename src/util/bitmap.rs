@@ -29,10 +29,7 @@ impl Bitmap {
     /// `bits` bits, all clear.
     pub(crate) fn new(bits: usize) -> Self {
         let words = (0..bits.div_ceil(WORD_BITS)).map(|_| AtomicU64::new(0));
-        Self {
-            words: words.collect(),
-            bits,
-        }
+        Self { words: words.collect(), bits }
     }
 
     /// Sets bit `i`; true if it was clear.
@@ -57,13 +54,11 @@ impl Bitmap {
 
     /// As [`claim_lowest`](Self::claim_lowest), but leaves bit `i` alone.
     pub(crate) fn claim_lowest_except(&self, i: usize) -> Option<usize> {
-        self.claim_where(|word| {
-            if word == i / WORD_BITS {
-                !(1 << (i % WORD_BITS))
-            } else {
-                u64::MAX
-            }
-        })
+        self.claim_where(
+            |word| {
+                if word == i / WORD_BITS { !(1 << (i % WORD_BITS)) } else { u64::MAX }
+            },
+        )
     }
 
     #[track_caller]
@@ -75,9 +70,7 @@ impl Bitmap {
     #[cfg(test)]
     /// Whether a bit was set when its word was looked at.
     pub(crate) fn any(&self) -> bool {
-        self.words
-            .iter()
-            .any(|word| word.load(Ordering::Relaxed) != 0)
+        self.words.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     #[cfg(test)]
@@ -209,10 +202,7 @@ mod tests {
             let winners: usize = thread::scope(|scope| {
                 let claim = || usize::from(bitmap.claim_lowest() == Some(69));
                 let threads = [scope.spawn(claim), scope.spawn(claim), scope.spawn(claim)];
-                threads
-                    .into_iter()
-                    .map(|thread| thread.join().unwrap())
-                    .sum()
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
             });
             assert_eq!(winners, 1);
         }
@@ -227,10 +217,7 @@ mod tests {
     #[test]
     fn no_bits_at_all() {
         let bitmap = Bitmap::new(0);
-        assert_eq!(
-            (bitmap.any(), bitmap.count(), bitmap.claim_lowest()),
-            (false, 0, None)
-        );
+        assert_eq!((bitmap.any(), bitmap.count(), bitmap.claim_lowest()), (false, 0, None));
     }
 }
 
@@ -260,10 +247,7 @@ mod models {
         }
 
         loom::model(|| {
-            let shared = Arc::new(Shared {
-                bitmap: Bitmap::new(2),
-                cell: UnsafeCell::new(0),
-            });
+            let shared = Arc::new(Shared { bitmap: Bitmap::new(2), cell: UnsafeCell::new(0) });
             let other = Arc::clone(&shared);
             let thief = loom::thread::spawn(move || claim(&other, other.bitmap.claim_lowest()));
             // SAFETY: nobody looks at the cell before the bit is set.

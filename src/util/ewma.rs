@@ -44,9 +44,7 @@ pub(crate) struct RunTime {
 
 impl RunTime {
     pub(crate) fn new() -> Self {
-        Self {
-            average: FIRST_ESTIMATE,
-        }
+        Self { average: FIRST_ESTIMATE }
     }
 
     pub(crate) fn average(&self) -> u64 {
@@ -92,21 +90,11 @@ mod tests {
 
     #[test]
     fn the_interval_table() {
-        let table = [
-            (1, 255),
-            (10, 100),
-            (50, 20),
-            (100, 10),
-            (1_000, 8),
-            (100_000, 8),
-        ];
+        let table = [(1, 255), (10, 100), (50, 20), (100, 10), (1_000, 8), (100_000, 8)];
         for (us, interval) in table {
             assert_eq!(injector_interval(us * US), interval, "{us} us");
         }
-        assert_eq!(
-            (injector_interval(0), injector_interval(u64::MAX)),
-            (255, 8)
-        );
+        assert_eq!((injector_interval(0), injector_interval(u64::MAX)), (255, 8));
     }
 
     #[test]
@@ -123,10 +111,7 @@ mod tests {
             let (mut batch, mut single) = (RunTime::new(), RunTime::new());
             batch.record(u64::from(n) * 20 * US, n);
             (0..n).for_each(|_| single.record(20 * US, 1));
-            assert!(
-                batch.average().abs_diff(single.average()) <= 10,
-                "{n}: {batch:?} {single:?}"
-            );
+            assert!(batch.average().abs_diff(single.average()) <= 10, "{n}: {batch:?} {single:?}");
         }
     }
 

@@ -41,11 +41,7 @@ unsafe impl<T> Sync for Links<T> {}
 impl<T> Links<T> {
     pub(crate) fn new() -> Self {
         Self {
-            state: UnsafeCell::new(State {
-                prev: None,
-                next: None,
-                linked: false,
-            }),
+            state: UnsafeCell::new(State { prev: None, next: None, linked: false }),
             _pinned: PhantomPinned,
         }
     }
@@ -84,10 +80,7 @@ unsafe impl<T: Linked + Send> Send for List<T> {}
 
 impl<T: Linked> List<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            head: None,
-            tail: None,
-        }
+        Self { head: None, tail: None }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -170,10 +163,7 @@ impl<T: Linked> List<T> {
 
     /// The nodes from the front to the back.
     pub(crate) fn iter(&self) -> Iter<'_, T> {
-        Iter {
-            next: self.head,
-            list: PhantomData,
-        }
+        Iter { next: self.head, list: PhantomData }
     }
 
     /// # Safety
@@ -187,16 +177,8 @@ impl<T: Linked> List<T> {
                 state.linked = false;
                 (state.prev.take(), state.next.take())
             });
-            debug_assert_eq!(
-                prev.is_none(),
-                self.head == Some(node),
-                "another list's node"
-            );
-            debug_assert_eq!(
-                next.is_none(),
-                self.tail == Some(node),
-                "another list's node"
-            );
+            debug_assert_eq!(prev.is_none(), self.head == Some(node), "another list's node");
+            debug_assert_eq!(next.is_none(), self.tail == Some(node), "another list's node");
             match prev {
                 Some(prev) => with_mut(prev, |state| state.next = next),
                 None => self.head = next,
@@ -240,11 +222,7 @@ unsafe fn enter<T: Linked>(node: NonNull<T>, prev: Option<NonNull<T>>, next: Opt
     unsafe {
         with_mut(node, |state| {
             debug_assert!(!state.linked, "a node was put into a list twice");
-            *state = State {
-                prev,
-                next,
-                linked: true,
-            };
+            *state = State { prev, next, linked: true };
         });
     }
 }
@@ -264,12 +242,7 @@ unsafe fn with<T: Linked, R>(node: NonNull<T>, f: impl FnOnce(&State<T>) -> R) -
 #[inline(always)]
 unsafe fn with_mut<T: Linked, R>(node: NonNull<T>, f: impl FnOnce(&mut State<T>) -> R) -> R {
     // SAFETY: alive by the caller, so its links are; and the lock excludes every other access.
-    unsafe {
-        T::links(node)
-            .as_ref()
-            .state
-            .with_mut(|state| f(&mut *state))
-    }
+    unsafe { T::links(node).as_ref().state.with_mut(|state| f(&mut *state)) }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -296,17 +269,8 @@ mod tests {
 
     impl Nodes {
         fn new(count: usize) -> Self {
-            let node = |id| {
-                Box::new(Node {
-                    id,
-                    links: Links::new(),
-                })
-            };
-            Self(
-                (0..count)
-                    .map(|id| NonNull::from(Box::leak(node(id))))
-                    .collect(),
-            )
+            let node = |id| Box::new(Node { id, links: Links::new() });
+            Self((0..count).map(|id| NonNull::from(Box::leak(node(id)))).collect())
         }
     }
 

@@ -21,10 +21,7 @@ impl Rng {
     pub(crate) fn new(seed: u64, index: u64) -> Self {
         let state = seed.wrapping_add(index.wrapping_mul(GOLDEN));
         let state = if state == 0 { GOLDEN } else { state };
-        Self {
-            older: (state >> 32) as u32,
-            newer: state as u32,
-        }
+        Self { older: (state >> 32) as u32, newer: state as u32 }
     }
 
     pub(crate) fn next_u32(&mut self) -> u32 {
@@ -55,28 +52,10 @@ mod tests {
     fn the_sequence_is_that_of_fastrand() {
         let mut rng = Rng { older: 1, newer: 2 };
         let numbers: Vec<u32> = (0..5).map(|_| rng.next_u32()).collect();
-        assert_eq!(
-            numbers,
-            [
-                0x0002_0405,
-                0x0008_1006,
-                0x0818_0C11,
-                0x1834_0415,
-                0x285E_0C32
-            ]
-        );
+        assert_eq!(numbers, [0x0002_0405, 0x0008_1006, 0x0818_0C11, 0x1834_0415, 0x285E_0C32]);
         let mut rng = Rng::new(0xDEAD_BEEF_0123_4567, 0);
         let numbers: Vec<u32> = (0..5).map(|_| rng.next_u32()).collect();
-        assert_eq!(
-            numbers,
-            [
-                0xA439_633D,
-                0xCD02_3F03,
-                0xDA53_8259,
-                0x8B6D_FD50,
-                0x84E3_F4F0
-            ]
-        );
+        assert_eq!(numbers, [0xA439_633D, 0xCD02_3F03, 0xDA53_8259, 0x8B6D_FD50, 0x84E3_F4F0]);
     }
 
     #[test]
@@ -93,10 +72,7 @@ mod tests {
             let mut rng = Rng::new(1, index);
             let mut hits = [0u32; 7];
             (0..7_000).for_each(|_| hits[rng.below(7) as usize] += 1);
-            assert!(
-                hits.iter().all(|hits| (850..1150).contains(hits)),
-                "{index}: {hits:?}"
-            );
+            assert!(hits.iter().all(|hits| (850..1150).contains(hits)), "{index}: {hits:?}");
         }
     }
 

@@ -35,22 +35,13 @@ impl Server {
 
         let mut line = String::new();
         let stdout = child.stdout.take().expect("stdout is a pipe");
-        BufReader::new(stdout)
-            .read_line(&mut line)
-            .expect("the daemon tells its address");
+        BufReader::new(stdout).read_line(&mut line).expect("the daemon tells its address");
         let addr = line.trim_end().strip_prefix("listening on http://");
         let addr =
             addr.unwrap_or_else(|| panic!("expected an address, the daemon printed {line:?}"));
         let stderr = Arc::new(Mutex::new(String::new()));
-        collect(
-            child.stderr.take().expect("stderr is a pipe"),
-            Arc::clone(&stderr),
-        );
-        Server {
-            addr: addr.parse().expect("an address"),
-            child,
-            stderr,
-        }
+        collect(child.stderr.take().expect("stderr is a pipe"), Arc::clone(&stderr));
+        Server { addr: addr.parse().expect("an address"), child, stderr }
     }
 
     pub fn connect(&self) -> Client {
@@ -83,18 +74,14 @@ impl Server {
 
     pub fn signal(&self, signal: i32) {
         // SAFETY: the child has not been waited for, so the id is still its own.
-        assert_eq!(
-            unsafe { libc::kill(self.child.id().cast_signed(), signal) },
-            0
-        );
+        let result = unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
+        assert_eq!(result, 0);
     }
 
     /// Waits for its end, at most until `limit` has passed.
     pub fn wait(&mut self, limit: Duration) -> ExitStatus {
         let child = &mut self.child;
-        poll(limit, "the daemon exits", || {
-            child.try_wait().expect("it is our child")
-        })
+        poll(limit, "the daemon exits", || child.try_wait().expect("it is our child"))
     }
 
     /// What it has written to stderr so far.
@@ -115,10 +102,7 @@ impl Drop for Server {
 pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its executable");
     let profile = test.parent().and_then(|deps| deps.parent());
-    let binary = profile
-        .expect("target/<profile>/deps/<test>")
-        .join("examples")
-        .join("http");
+    let binary = profile.expect("target/<profile>/deps/<test>").join("examples").join("http");
     let advice = "run `cargo build --example http` for this profile first";
     let shown = binary.display();
     let built = modified(&binary).unwrap_or_else(|| panic!("no {shown}: {advice}"));
@@ -133,54 +117,38 @@ pub fn binary() -> PathBuf {
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
-    path.metadata()
-        .and_then(|metadata| metadata.modified())
-        .ok()
+    path.metadata().and_then(|metadata| metadata.modified()).ok()
 }
 
 fn collect(mut from: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
         let mut buffer = [0; 1024];
         while let Ok(n @ 1..) = from.read(&mut buffer) {
-            into.lock()
-                .unwrap()
-                .push_str(&String::from_utf8_lossy(&buffer[..n]));
+            into.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n]));
         }
     });
 }
 
 /// Sets the soft limit of open files to the hard one, and returns it.
 pub fn raise_descriptor_limit() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is alive for the call.
-    assert_eq!(
-        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) },
-        0
-    );
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    assert_eq!(result, 0);
     let most = limit.rlim_max.min(1 << 16);
     set_descriptor_limit(most).expect("the soft limit may rise to the hard one");
     most
 }
 
 fn set_descriptor_limit(soft: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is alive for both calls.
     let failed = unsafe {
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
         limit.rlim_cur = soft;
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) != 0
     };
-    if failed {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Asks until there is a result.
@@ -191,10 +159,7 @@ pub fn poll<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) 
         if let Some(result) = ask() {
             return result;
         }
-        assert!(
-            Instant::now() < deadline,
-            "waited {limit:?} in vain until {what}"
-        );
+        assert!(Instant::now() < deadline, "waited {limit:?} in vain until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -228,22 +193,15 @@ impl Client {
     pub fn new(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Client {
-            stream,
-            unread: Vec::new(),
-        }
+        Client { stream, unread: Vec::new() }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream
-            .write_all(bytes.as_ref())
-            .expect("the daemon reads");
+        self.stream.write_all(bytes.as_ref()).expect("the daemon reads");
     }
 
     pub fn finish_sending(&self) {
-        self.stream
-            .shutdown(Shutdown::Write)
-            .expect("the connection is open");
+        self.stream.shutdown(Shutdown::Write).expect("the connection is open");
     }
 
     /// The next answer, to anything but HEAD.
@@ -267,27 +225,15 @@ impl Client {
         };
         let head = String::from_utf8(head).expect("the head is text");
         let mut lines = head.split_terminator("\r\n");
-        let status = lines
-            .next()
-            .and_then(|line| line.strip_prefix("HTTP/1.1 "))
-            .expect("a status line");
+        let status =
+            lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")).expect("a status line");
         let status = status[..3].parse().expect("a status");
         let headers = lines.take_while(|line| !line.is_empty());
         let headers = headers.map(|line| line.split_once(": ").expect("a header"));
-        let headers = headers
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
-        let mut answer = Answer {
-            status,
-            headers,
-            body: Vec::new(),
-        };
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut answer = Answer { status, headers, body: Vec::new() };
         if has_body && status >= 200 {
-            let len = answer
-                .header("content-length")
-                .expect("a length")
-                .parse()
-                .expect("a number");
+            let len = answer.header("content-length").expect("a length").parse().expect("a number");
             while self.unread.len() < len {
                 self.read()?;
             }

@@ -11,21 +11,12 @@ const HELLO: &str = "GET / HTTP/1.1\r\nHost: volt\r\n\r\n";
 
 fn reset(client: &Client) {
     use std::os::fd::AsRawFd;
-    let linger = libc::linger {
-        l_onoff: 1,
-        l_linger: 0,
-    };
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     let len = size_of::<libc::linger>() as libc::socklen_t;
     let fd = client.stream.as_raw_fd();
     // SAFETY: the option is a struct linger, and so is what is passed.
     let result = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_LINGER,
-            (&raw const linger).cast(),
-            len,
-        )
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, (&raw const linger).cast(), len)
     };
     assert_eq!(result, 0);
 }
@@ -33,11 +24,8 @@ fn reset(client: &Client) {
 /// How many connections the daemon has, the asking one not counted.
 fn open_connections(server: &Server) -> usize {
     let stats = server.ask("GET /stats HTTP/1.1\r\nHost: volt\r\nConnection: close\r\n\r\n");
-    let count = stats
-        .text()
-        .split(r#""connections":"#)
-        .nth(1)
-        .and_then(|rest| rest.split(',').next());
+    let count =
+        stats.text().split(r#""connections":"#).nth(1).and_then(|rest| rest.split(',').next());
     count.expect("a count").parse::<usize>().expect("a number") - 1
 }
 
@@ -65,12 +53,9 @@ fn a_half_closed_peer_gets_its_answers() {
 fn reset_peers_end_alone() {
     let server = Server::start();
     let mut bystander = server.connect();
-    for sent in [
-        "",
-        "GET / HT",
-        HELLO,
-        "POST /echo HTTP/1.1\r\nHost: volt\r\nContent-Length: 5\r\n\r\nabc",
-    ] {
+    for sent in
+        ["", "GET / HT", HELLO, "POST /echo HTTP/1.1\r\nHost: volt\r\nContent-Length: 5\r\n\r\nabc"]
+    {
         for _ in 0..20 {
             let mut client = server.connect();
             client.send(sent);
@@ -92,16 +77,14 @@ fn a_peer_that_does_not_read_is_not_waited_for() {
     greedy.stream.set_nonblocking(true).unwrap();
     let batch = HELLO.repeat(1000);
     let mut full_since = None;
-    poll(PATIENCE, "the daemon stops reading", || {
-        match (&greedy.stream).write(batch.as_bytes()) {
-            Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                let since: &Instant = full_since.get_or_insert_with(Instant::now);
-                (since.elapsed() > Duration::from_millis(300)).then_some(())
-            }
-            written => {
-                full_since = None;
-                written.map(|_| None).expect("the connection is open")
-            }
+    poll(PATIENCE, "the daemon stops reading", || match (&greedy.stream).write(batch.as_bytes()) {
+        Err(e) if e.kind() == ErrorKind::WouldBlock => {
+            let since: &Instant = full_since.get_or_insert_with(Instant::now);
+            (since.elapsed() > Duration::from_millis(300)).then_some(())
+        }
+        written => {
+            full_since = None;
+            written.map(|_| None).expect("the connection is open")
         }
     });
     assert_eq!(server.ask(HELLO).status, 200);
@@ -116,17 +99,12 @@ fn a_panic_costs_its_own_connection() {
         client.send([HELLO, "GET /panic HTTP/1.1\r\nHost: volt\r\n\r\n", HELLO].concat());
         assert_eq!(client.answer().status, 200);
         let answer = client.answer();
-        assert_eq!(
-            (answer.status, answer.header("connection")),
-            (500, Some("close"))
-        );
+        assert_eq!((answer.status, answer.header("connection")), (500, Some("close")));
         client.expect_end();
     }
     bystander.send(HELLO);
     assert_eq!(bystander.answer().status, 200);
-    poll(PATIENCE, "the panics are reported", || {
-        server.stderr().contains("/panic").then_some(())
-    });
+    poll(PATIENCE, "the panics are reported", || server.stderr().contains("/panic").then_some(()));
 }
 
 #[test]
@@ -136,15 +114,11 @@ fn thousands_of_connections_at_once() {
     let mut clients: Vec<_> = (0..count).map(|_| server.connect()).collect();
     for _ in 0..2 {
         clients.iter_mut().for_each(|client| client.send(HELLO));
-        clients
-            .iter_mut()
-            .for_each(|client| assert_eq!(client.answer().status, 200));
+        clients.iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
     }
     assert_eq!(open_connections(&server), count);
     drop(clients);
-    poll(PATIENCE, "they are all gone", || {
-        (open_connections(&server) == 0).then_some(())
-    });
+    poll(PATIENCE, "they are all gone", || (open_connections(&server) == 0).then_some(()));
 }
 
 #[test]
@@ -163,12 +137,7 @@ fn without_descriptors_it_waits_and_recovers() {
     clients.last_mut().unwrap().send(HELLO);
     assert_eq!(clients.last_mut().unwrap().answer().status, 200);
     assert_eq!(server.ask(HELLO).status, 200);
-    assert_eq!(
-        server.stderr().matches("cannot accept").count(),
-        1,
-        "{}",
-        server.stderr()
-    );
+    assert_eq!(server.stderr().matches("cannot accept").count(), 1, "{}", server.stderr());
 }
 
 #[test]
@@ -176,23 +145,14 @@ fn idle_connections_are_closed_at_once() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let mut server = Server::start();
         let mut clients: Vec<_> = (0..100).map(|_| server.connect()).collect();
-        clients[..50]
-            .iter_mut()
-            .for_each(|client| client.send(HELLO));
-        clients[..50]
-            .iter_mut()
-            .for_each(|client| assert_eq!(client.answer().status, 200));
-        poll(PATIENCE, "all are accepted", || {
-            (open_connections(&server) == 100).then_some(())
-        });
+        clients[..50].iter_mut().for_each(|client| client.send(HELLO));
+        clients[..50].iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
+        poll(PATIENCE, "all are accepted", || (open_connections(&server) == 100).then_some(()));
         let told = Instant::now();
         server.signal(signal);
         clients.iter_mut().for_each(Client::expect_end);
         let took = told.elapsed();
-        assert!(
-            took < Duration::from_secs(2),
-            "idle connections were waited for: {took:?}"
-        );
+        assert!(took < Duration::from_secs(2), "idle connections were waited for: {took:?}");
         assert!(server.wait(Duration::from_secs(3)).success());
         assert!(TcpStream::connect(server.addr).is_err());
     }
@@ -210,9 +170,7 @@ fn requests_in_flight_are_finished() {
         assert_eq!(client.answer().status, 100);
     }
     server.terminate();
-    poll(PATIENCE, "it stops listening", || {
-        TcpStream::connect(server.addr).is_err().then_some(())
-    });
+    poll(PATIENCE, "it stops listening", || TcpStream::connect(server.addr).is_err().then_some(()));
     for client in &mut clients {
         client.send("one two");
         let answer = client.answer();
@@ -241,11 +199,7 @@ fn requests_that_have_arrived_are_answered() {
     server.signal(libc::SIGCONT);
     for (i, client) in clients.iter_mut().enumerate() {
         let answer = client.try_answer(true);
-        assert_eq!(
-            answer.map(|answer| answer.status).ok(),
-            Some(200),
-            "connection {i}"
-        );
+        assert_eq!(answer.map(|answer| answer.status).ok(), Some(200), "connection {i}");
         client.expect_end();
     }
     drop(clients);
@@ -263,16 +217,8 @@ fn what_does_not_finish_is_cut_off() {
     let begun = Instant::now();
     server.terminate();
     assert!(server.wait(Duration::from_secs(8)).success());
-    assert!(
-        begun.elapsed() > Duration::from_millis(4500),
-        "{:?}",
-        begun.elapsed()
-    );
-    assert!(
-        server.stderr().contains("cutting off 1 "),
-        "{}",
-        server.stderr()
-    );
+    assert!(begun.elapsed() > Duration::from_millis(4500), "{:?}", begun.elapsed());
+    assert!(server.stderr().contains("cutting off 1 "), "{}", server.stderr());
 }
 
 /// Under load: a client that has begun to read an answer gets all of it, one that has been told `close` sees the end,
@@ -304,9 +250,7 @@ fn stopping_under_load_loses_no_answer() {
                 }
             });
         }
-        poll(PATIENCE, "the load runs", || {
-            (answered.load(Ordering::Relaxed) > 2000).then_some(())
-        });
+        poll(PATIENCE, "the load runs", || (answered.load(Ordering::Relaxed) > 2000).then_some(()));
         server.terminate();
         let status = server.wait(Duration::from_secs(7));
         stop.store(true, Ordering::Relaxed);

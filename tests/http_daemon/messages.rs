@@ -28,25 +28,12 @@ fn the_date_is_now() {
             .args(["-u", "+%a, %d %b %Y %T GMT"])
             .env("LC_ALL", "C")
             .output();
-        String::from_utf8(output.expect("date runs").stdout)
-            .unwrap()
-            .trim_end()
-            .to_owned()
+        String::from_utf8(output.expect("date runs").stdout).unwrap().trim_end().to_owned()
     };
-    let tries = (0..5).map(|_| {
-        (
-            date(),
-            server.ask(HELLO).header("date").unwrap().to_owned(),
-            date(),
-        )
-    });
+    let tries =
+        (0..5).map(|_| (date(), server.ask(HELLO).header("date").unwrap().to_owned(), date()));
     let tries: Vec<_> = tries.collect();
-    assert!(
-        tries
-            .iter()
-            .any(|(before, said, after)| said == before || said == after),
-        "{tries:?}"
-    );
+    assert!(tries.iter().any(|(before, said, after)| said == before || said == after), "{tries:?}");
 }
 
 #[test]
@@ -82,12 +69,7 @@ fn a_batch_is_answered_in_one_write() {
         client.send(HELLO.repeat(16));
         let mut answers = [0; 16 << 10];
         let n = client.stream.read(&mut answers).unwrap();
-        assert_eq!(
-            String::from_utf8_lossy(&answers[..n])
-                .matches("Hello, World!")
-                .count(),
-            16
-        );
+        assert_eq!(String::from_utf8_lossy(&answers[..n]).matches("Hello, World!").count(), 16);
     }
 }
 
@@ -143,10 +125,7 @@ fn head_is_get_without_the_body() {
     client.send(HELLO.replace("GET", "HEAD"));
     client.send(HELLO);
     let head = client.answer_to_head();
-    assert_eq!(
-        (head.status, head.header("content-length")),
-        (200, Some("13"))
-    );
+    assert_eq!((head.status, head.header("content-length")), (200, Some("13")));
     assert_hello(&client.answer());
 }
 
@@ -198,10 +177,7 @@ fn stats_are_json_about_fibers_and_workers() {
     let _idle: Vec<_> = (0..5).map(|_| server.connect()).collect();
     let live = poll(PATIENCE, "the idle connections are counted", || {
         let stats = server.ask("GET /stats HTTP/1.1\r\nHost: volt\r\n\r\n");
-        assert_eq!(
-            (stats.status, stats.header("content-type")),
-            (200, Some("application/json"))
-        );
+        assert_eq!((stats.status, stats.header("content-type")), (200, Some("application/json")));
         let text = stats.text().trim_end();
         assert!(
             text.starts_with('{') && text.ends_with("]}") && text.contains(r#""workers":[{""#),
@@ -229,17 +205,11 @@ fn other_paths_and_methods_are_told_so() {
     assert_eq!(ask("GET /nowhere").status, 404);
     assert_eq!(ask("DELETE /nowhere").status, 404);
     assert_eq!(ask("OPTIONS *").status, 404);
-    for (line, allow) in [
-        ("POST /", "GET, HEAD"),
-        ("DELETE /stats", "GET, HEAD"),
-        ("GET /echo", "POST"),
-    ] {
+    for (line, allow) in
+        [("POST /", "GET, HEAD"), ("DELETE /stats", "GET, HEAD"), ("GET /echo", "POST")]
+    {
         let answer = ask(line);
-        assert_eq!(
-            (answer.status, answer.header("allow")),
-            (405, Some(allow)),
-            "{line}"
-        );
+        assert_eq!((answer.status, answer.header("allow")), (405, Some(allow)), "{line}");
     }
     assert_hello(&ask("GET /?query"));
     assert_hello(&ask("GET http://volt/"));
@@ -250,10 +220,8 @@ fn other_paths_and_methods_are_told_so() {
 fn expect_continue_is_answered_before_the_body_is_sent() {
     let server = Server::start();
     let mut client = server.connect();
-    let framings = [
-        ("Content-Length: 3", "abc"),
-        ("Transfer-Encoding: chunked", "3\r\nabc\r\n0\r\n\r\n"),
-    ];
+    let framings =
+        [("Content-Length: 3", "abc"), ("Transfer-Encoding: chunked", "3\r\nabc\r\n0\r\n\r\n")];
     for (framing, body) in framings {
         client.send(format!(
             "POST /echo HTTP/1.1\r\nHost: volt\r\nExpect: 100-Continue\r\n{framing}\r\n\r\n"
@@ -269,10 +237,7 @@ fn expect_continue_is_answered_before_the_body_is_sent() {
     assert_eq!(client.answer().text(), "abc");
     client.send("GET / HTTP/1.1\r\nHost: volt\r\nExpect: 100-continue\r\n\r\n");
     assert_hello(&client.answer());
-    server.refuses(
-        "GET / HTTP/1.1\r\nHost: volt\r\nExpect: a miracle\r\n\r\n",
-        417,
-    );
+    server.refuses("GET / HTTP/1.1\r\nHost: volt\r\nExpect: a miracle\r\n\r\n", 417);
 }
 
 #[test]
@@ -311,11 +276,7 @@ fn http_1_0_may_stay() {
 fn stray_line_breaks_between_requests_are_ignored() {
     let server = Server::start();
     let mut client = server.connect();
-    for request in [
-        format!("{HELLO}\r\n"),
-        HELLO.to_owned(),
-        format!("\r\n{HELLO}"),
-    ] {
+    for request in [format!("{HELLO}\r\n"), HELLO.to_owned(), format!("\r\n{HELLO}")] {
         client.send(request);
         assert_hello(&client.answer());
     }

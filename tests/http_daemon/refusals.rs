@@ -103,10 +103,7 @@ fn other_codings_and_versions() {
         "chunked;q=1",
         "\"chunked\"",
     ] {
-        server.refuses(
-            post(&[&format!("Transfer-Encoding: {coding}")]) + "0\r\n\r\n",
-            501,
-        );
+        server.refuses(post(&[&format!("Transfer-Encoding: {coding}")]) + "0\r\n\r\n", 501);
     }
     for version in ["2.0", "1.2", "0.9", "3"] {
         server.refuses(format!("GET / HTTP/{version}\r\nHost: volt\r\n\r\n"), 505);
@@ -156,17 +153,11 @@ fn what_is_too_large() {
     let half = format!("90000\r\n{}\r\n", "x".repeat(0x90000));
     server.refuses(chunked(&half.repeat(2)), 413);
 
-    server.refuses(
-        format!("GET /{} HTTP/1.1\r\nHost: volt\r\n\r\n", "x".repeat(20_000)),
-        431,
-    );
+    server.refuses(format!("GET /{} HTTP/1.1\r\nHost: volt\r\n\r\n", "x".repeat(20_000)), 431);
     server.refuses(post(&[&format!("Name: {}", "x".repeat(20_000))]), 431);
     server.refuses("x".repeat(20_000), 431);
     server.refuses(post(&["Name: value"; 100]), 431);
-    server.refuses(
-        chunked(&format!("0\r\n{}", "Name: value\r\n".repeat(1000))),
-        431,
-    );
+    server.refuses(chunked(&format!("0\r\n{}", "Name: value\r\n".repeat(1000))), 431);
     server.refuses(chunked(&format!("0\r\nName: {}", "x".repeat(5000))), 431);
 }
 
@@ -183,10 +174,7 @@ fn an_endless_request_ends() {
         });
         assert_eq!(client.answer().status, 431);
     });
-    assert_eq!(
-        server.ask("GET / HTTP/1.1\r\nHost: volt\r\n\r\n").status,
-        200
-    );
+    assert_eq!(server.ask("GET / HTTP/1.1\r\nHost: volt\r\n\r\n").status, 200);
 }
 
 /// Good requests before a bad one in the same batch keep their answers.
@@ -213,9 +201,8 @@ fn dripping_does_not_put_the_deadline_off() {
     std::thread::scope(|s| {
         s.spawn(move || {
             use std::io::Write;
-            let head = "GET / HTTP/1.1\r\nHost: volt\r\nName: "
-                .bytes()
-                .chain(std::iter::repeat(b'x'));
+            let head =
+                "GET / HTTP/1.1\r\nHost: volt\r\nName: ".bytes().chain(std::iter::repeat(b'x'));
             for byte in head {
                 if writer.stream.write_all(&[byte]).is_err()
                     || begun.elapsed() > Duration::from_secs(5)
@@ -227,10 +214,7 @@ fn dripping_does_not_put_the_deadline_off() {
         });
         assert_eq!(dripping.answer().status, 408);
         let took = begun.elapsed();
-        assert!(
-            took >= Duration::from_millis(390) && took < Duration::from_secs(3),
-            "{took:?}"
-        );
+        assert!(took >= Duration::from_millis(390) && took < Duration::from_secs(3), "{took:?}");
     });
     assert_eq!(silent.answer().status, 408);
     silent.expect_end();
@@ -269,25 +253,12 @@ fn an_idle_timeout_closes_silently() {
 #[test]
 fn wrong_flags_are_explained() {
     use std::process::Command;
-    let run = |flags: &[&str]| {
-        Command::new(crate::harness::binary())
-            .args(flags)
-            .output()
-            .unwrap()
-    };
+    let run = |flags: &[&str]| Command::new(crate::harness::binary()).args(flags).output().unwrap();
     assert!(run(&["--help"]).status.success());
-    for flags in [
-        &["--addr"][..],
-        &["--workers", "0"],
-        &["--workers", "x"],
-        &["--frobnicate"],
-    ] {
+    for flags in [&["--addr"][..], &["--workers", "0"], &["--workers", "x"], &["--frobnicate"]] {
         let output = run(flags);
         assert_eq!(output.status.code(), Some(2), "{flags:?}");
-        assert!(
-            String::from_utf8_lossy(&output.stderr).contains(flags[0]),
-            "{flags:?}"
-        );
+        assert!(String::from_utf8_lossy(&output.stderr).contains(flags[0]), "{flags:?}");
     }
     assert_eq!(run(&["--addr", "nowhere"]).status.code(), Some(1));
 }

@@ -30,12 +30,10 @@ impl Options {
             match (flag.as_str(), value.parse()) {
                 ("--addr", _) => options.addr = value,
                 ("--workers", Ok(n)) if n > 0 => options.workers = n,
-                ("--workers", _) => fail(&format!(
-                    "--workers takes a number from 1 on, not {value:?}"
-                )),
-                _ => fail(&format!(
-                    "unknown flag {flag:?}; there are --addr and --workers"
-                )),
+                ("--workers", _) => {
+                    fail(&format!("--workers takes a number from 1 on, not {value:?}"))
+                }
+                _ => fail(&format!("unknown flag {flag:?}; there are --addr and --workers")),
             }
         }
         options

@@ -63,10 +63,7 @@ impl Bench {
         let due = self.true_next().is_some_and(|next| next <= self.now);
         assert!(!due, "late");
         let next = self.wheel.next_deadline();
-        assert!(
-            next.is_none_or(|next| next.as_nanos() > self.now),
-            "the caller would spin"
-        );
+        assert!(next.is_none_or(|next| next.as_nanos() > self.now), "the caller would spin");
         count
     }
 
@@ -82,10 +79,7 @@ impl Bench {
     fn check(&self) {
         assert_eq!(self.wheel.len(), self.model.len());
         if let Some(next) = self.true_next() {
-            assert!(
-                self.next().is_some_and(|bound| bound <= next),
-                "next_deadline is late"
-            );
+            assert!(self.next().is_some_and(|bound| bound <= next), "next_deadline is late");
         }
         if self.model.is_empty() {
             assert_eq!(self.next(), None);
@@ -227,10 +221,7 @@ fn a_removed_deadline_wakes_at_most_once() {
     while bench.advance(bench.next().expect("one is left")) == 0 {
         idle += 1;
     }
-    assert!(
-        bench.now >= 118 * SECOND && idle <= 1,
-        "{idle} wake-ups for nothing"
-    );
+    assert!(bench.now >= 118 * SECOND && idle <= 1, "{idle} wake-ups for nothing");
 }
 
 #[test]

@@ -12,10 +12,7 @@ fn ranges_are_aligned_and_inside_the_slot() {
         assert_eq!(base % size.bytes(), 0, "slots are aligned to their size");
         assert_eq!(top % 64, 0);
         let above = base + size.bytes() - top;
-        assert!(
-            (64..=1024).contains(&above),
-            "{above} bytes of header and colour"
-        );
+        assert!((64..=1024).contains(&above), "{above} bytes of header and colour");
         assert_eq!(stack.size(), size);
         assert_guarded(&stack);
         touch(&stack, top - limit);
@@ -24,20 +21,12 @@ fn ranges_are_aligned_and_inside_the_slot() {
 
 #[test]
 fn sixteen_neighbours_have_sixteen_colours() {
-    alone(
-        "layout::sixteen_neighbours_have_sixteen_colours",
-        &[],
-        || {
-            let stacks: Vec<Stack> = (0..16)
-                .map(|_| slab::take(size(64)).unwrap().open())
-                .collect();
-            let colours: HashSet<usize> = stacks
-                .iter()
-                .map(|stack| stack.top() as usize % 4096)
-                .collect();
-            assert_eq!(colours.len(), 16);
-        },
-    );
+    alone("layout::sixteen_neighbours_have_sixteen_colours", &[], || {
+        let stacks: Vec<Stack> = (0..16).map(|_| slab::take(size(64)).unwrap().open()).collect();
+        let colours: HashSet<usize> =
+            stacks.iter().map(|stack| stack.top() as usize % 4096).collect();
+        assert_eq!(colours.len(), 16);
+    });
 }
 
 #[test]
@@ -51,10 +40,7 @@ fn raw_and_back_is_the_same_stack() {
     assert_eq!(unsafe { raw.as_ref() }.owner(), (&raw mut runner).cast());
     // SAFETY: from `into_raw`, once.
     let stack = unsafe { Stack::from_raw(raw) };
-    assert_eq!(
-        (stack.top(), stack.limit(), stack.size()),
-        (top, limit, size(256))
-    );
+    assert_eq!((stack.top(), stack.limit(), stack.size()), (top, limit, size(256)));
 }
 
 #[test]
@@ -69,14 +55,8 @@ fn addresses_find_their_slot() {
     assert_eq!(found(limit), Some((base, false)));
     assert_eq!(found(top), Some((base, false)));
     assert_eq!(found(base + stack.size().bytes() - 1), Some((base, false)));
-    assert_ne!(
-        found(base + stack.size().bytes()).map(|(base, _)| base),
-        Some(base)
-    );
-    assert_eq!(
-        slab::find(top).unwrap().header().as_ptr().cast::<u8>(),
-        stack.top()
-    );
+    assert_ne!(found(base + stack.size().bytes()).map(|(base, _)| base), Some(base));
+    assert_eq!(slab::find(top).unwrap().header().as_ptr().cast::<u8>(), stack.top());
     let on_this_stack = 0_u8;
     for outside in [0, 1, &raw const on_this_stack as usize, usize::MAX] {
         assert_eq!(found(outside), None, "{outside:#x}");
@@ -99,10 +79,7 @@ fn no_huge_pages_back_a_slab() {
     let flags = flags_of(stack.limit() as usize);
     let known = std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists();
     assert!(!known || flags.contains(" nh"), "{flags}");
-    assert!(
-        flags.contains(" nr"),
-        "accounted for when touched only: {flags}"
-    );
+    assert!(flags.contains(" nr"), "accounted for when touched only: {flags}");
 }
 
 /// The VmFlags of the mapping that `address` lies in.
@@ -110,10 +87,7 @@ fn flags_of(address: usize) -> String {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut inside = false;
     for line in maps.lines() {
-        let range = line
-            .split(' ')
-            .next()
-            .and_then(|range| range.split_once('-'));
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
         let parse = |text: &str| usize::from_str_radix(text, 16).ok();
         if let Some((Some(low), Some(high))) = range.map(|(low, high)| (parse(low), parse(high))) {
             inside = (low..high).contains(&address);

@@ -5,11 +5,7 @@ use crate::stack::{Policy, StackError, set_policy, stats};
 use std::fs;
 
 fn maps() -> usize {
-    fs::read("/proc/self/maps")
-        .unwrap()
-        .iter()
-        .filter(|&&byte| byte == b'\n')
-        .count()
+    fs::read("/proc/self/maps").unwrap().iter().filter(|&&byte| byte == b'\n').count()
 }
 
 /// Whether the kernel has guards by advice (Linux 6.13). Takes a stack.
@@ -27,8 +23,7 @@ fn has_advice() -> bool {
 fn split(stack: &Stack) -> bool {
     let base = format!("{:x}-", found(stack).base.as_ptr() as usize);
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    maps.lines()
-        .any(|line| line.starts_with(&base) && line.contains("---p"))
+    maps.lines().any(|line| line.starts_with(&base) && line.contains("---p"))
 }
 
 #[test]
@@ -54,22 +49,18 @@ fn each_policy_guards_in_its_own_way() {
 #[test]
 fn the_environment_chooses_the_guard() {
     for value in ["mprotect", "madvise", "nonsense"] {
-        alone(
-            "limits::the_environment_chooses_the_guard",
-            &[("VOLT_STACK_GUARD", value)],
-            || {
-                let Ok(slot) = slab::take(size(256)) else {
-                    return eprintln!("skipped: this kernel has no MADV_GUARD_INSTALL");
-                };
-                let stack = slot.open();
-                assert_guarded(&stack);
-                match std::env::var("VOLT_STACK_GUARD").as_deref() {
-                    Ok("mprotect") => assert!(split(&stack)),
-                    Ok("madvise") => assert!(!split(&stack)),
-                    _ => {}
-                }
-            },
-        );
+        alone("limits::the_environment_chooses_the_guard", &[("VOLT_STACK_GUARD", value)], || {
+            let Ok(slot) = slab::take(size(256)) else {
+                return eprintln!("skipped: this kernel has no MADV_GUARD_INSTALL");
+            };
+            let stack = slot.open();
+            assert_guarded(&stack);
+            match std::env::var("VOLT_STACK_GUARD").as_deref() {
+                Ok("mprotect") => assert!(split(&stack)),
+                Ok("madvise") => assert!(!split(&stack)),
+                _ => {}
+            }
+        });
     }
 }
 
@@ -81,41 +72,28 @@ fn locked_memory_falls_back_to_mprotect() {
             return eprintln!("skipped: mlockall: {}", std::io::Error::last_os_error());
         }
         let stack = new_stack(size(256));
-        assert!(
-            split(&stack),
-            "the kernel refuses guards by advice in locked memory"
-        );
+        assert!(split(&stack), "the kernel refuses guards by advice in locked memory");
         assert_guarded(&stack);
         let trimmed = Cache::new(size(256)).allocate_trimmed(size(256)).unwrap();
-        assert_eq!(
-            crate::stack::high_water(&trimmed),
-            None,
-            "locked memory is resident always"
-        );
+        assert_eq!(crate::stack::high_water(&trimmed), None, "locked memory is resident always");
     });
 }
 
 #[test]
 fn a_hundred_thousand_stacks_need_no_more_mappings() {
-    alone(
-        "limits::a_hundred_thousand_stacks_need_no_more_mappings",
-        &[],
-        || {
-            if !has_advice() {
-                return;
-            }
-            let before = maps();
-            let size = StackSize::DEFAULT;
-            let mut cache = Cache::new(size);
-            let stacks: Vec<Stack> = (0..100_000)
-                .map(|_| cache.allocate(size).unwrap())
-                .collect();
-            let more = maps() - before;
-            assert!(more <= 40, "{more} mappings");
-            assert!(stats().slabs <= 20, "{:?}", stats());
-            stacks.iter().step_by(9_999).for_each(assert_guarded);
-        },
-    );
+    alone("limits::a_hundred_thousand_stacks_need_no_more_mappings", &[], || {
+        if !has_advice() {
+            return;
+        }
+        let before = maps();
+        let size = StackSize::DEFAULT;
+        let mut cache = Cache::new(size);
+        let stacks: Vec<Stack> = (0..100_000).map(|_| cache.allocate(size).unwrap()).collect();
+        let more = maps() - before;
+        assert!(more <= 40, "{more} mappings");
+        assert!(stats().slabs <= 20, "{:?}", stats());
+        stacks.iter().step_by(9_999).for_each(assert_guarded);
+    });
 }
 
 /// Stacks until there is an error, kept in `stacks`, which must not have to grow.
@@ -162,50 +140,33 @@ fn too_many_mappings_are_named_and_no_slot_is_lost() {
 }
 
 fn limit_address_space(bytes: libc::rlim_t) {
-    let limit = libc::rlimit {
-        rlim_cur: bytes,
-        rlim_max: libc::RLIM_INFINITY,
-    };
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: a limit of this process only.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
 }
 
 #[test]
 fn a_limit_on_address_space_is_named_and_can_be_raised() {
-    alone(
-        "limits::a_limit_on_address_space_is_named_and_can_be_raised",
-        &[],
-        || {
-            let size = size(1024);
-            let mut stacks = Vec::with_capacity(1000);
-            let statm = fs::read_to_string("/proc/self/statm").unwrap();
-            let mapped: u64 = statm.split(' ').next().unwrap().parse().unwrap();
-            limit_address_space(mapped * memory::page_size() as u64 + (100 << 20));
-            let error = exhaust(&mut stacks, size);
-            let text = error.to_string();
-            for part in ["RLIMIT_AS", "ulimit -v", "1 MiB", "mmap"] {
-                assert!(text.contains(part), "{part} is not in: {text}");
-            }
-            assert_eq!(error.raw_os_error(), libc::ENOMEM);
-            assert_eq!(
-                std::io::Error::from(error).kind(),
-                std::io::ErrorKind::OutOfMemory
-            );
-            assert!(
-                stacks.len() > 85,
-                "smaller slabs use up what is left, not only {}",
-                stacks.len()
-            );
+    alone("limits::a_limit_on_address_space_is_named_and_can_be_raised", &[], || {
+        let size = size(1024);
+        let mut stacks = Vec::with_capacity(1000);
+        let statm = fs::read_to_string("/proc/self/statm").unwrap();
+        let mapped: u64 = statm.split(' ').next().unwrap().parse().unwrap();
+        limit_address_space(mapped * memory::page_size() as u64 + (100 << 20));
+        let error = exhaust(&mut stacks, size);
+        let text = error.to_string();
+        for part in ["RLIMIT_AS", "ulimit -v", "1 MiB", "mmap"] {
+            assert!(text.contains(part), "{part} is not in: {text}");
+        }
+        assert_eq!(error.raw_os_error(), libc::ENOMEM);
+        assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::OutOfMemory);
+        assert!(stacks.len() > 85, "smaller slabs use up what is left, not only {}", stacks.len());
 
-            drop(stacks.pop());
-            assert!(
-                Cache::new(size).allocate(size).is_ok(),
-                "what is idle can be had"
-            );
-            limit_address_space(libc::RLIM_INFINITY);
-            let mut cache = Cache::new(size);
-            stacks.extend((0..50).map(|_| cache.allocate(size).unwrap()));
-            stacks.iter().for_each(assert_guarded);
-        },
-    );
+        drop(stacks.pop());
+        assert!(Cache::new(size).allocate(size).is_ok(), "what is idle can be had");
+        limit_address_space(libc::RLIM_INFINITY);
+        let mut cache = Cache::new(size);
+        stacks.extend((0..50).map(|_| cache.allocate(size).unwrap()));
+        stacks.iter().for_each(assert_guarded);
+    });
 }

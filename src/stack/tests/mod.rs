@@ -48,12 +48,7 @@ fn child(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) -> Outpu
 fn alone(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     let output = child(test, environment, body);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{:?}\n{}",
-        output.status,
-        text(&output.stderr)
-    );
+    assert!(output.status.success(), "{:?}\n{}", output.status, text(&output.stderr));
     eprint!("{}", text(&output.stderr));
 }
 
@@ -87,10 +82,7 @@ fn assert_guarded(stack: &Stack) {
     let limit = stack.limit();
     let guard = stack.size().guard_bytes();
     for below in [1, guard / 2, guard] {
-        assert!(
-            !readable(limit.wrapping_sub(below)),
-            "{below} bytes below the limit"
-        );
+        assert!(!readable(limit.wrapping_sub(below)), "{below} bytes below the limit");
     }
     assert!(readable(limit), "at the limit");
 }
@@ -99,11 +91,7 @@ fn assert_guarded(stack: &Stack) {
 fn resident(found: &Found) -> Vec<bool> {
     let mut pages = vec![0; found.size.usable_bytes() / memory::page_size()];
     // SAFETY: the limit of a slot.
-    memory::resident(
-        unsafe { found.base.add(found.size.guard_bytes()) },
-        &mut pages,
-    )
-    .unwrap();
+    memory::resident(unsafe { found.base.add(found.size.guard_bytes()) }, &mut pages).unwrap();
     pages.iter().map(|page| page & 1 == 1).collect()
 }
 

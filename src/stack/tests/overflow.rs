@@ -14,15 +14,9 @@ fn run_on(stack: &Stack, entry: extern "C" fn(*mut c_void) -> *mut c_void) {
     unsafe {
         let mut attributes = mem::zeroed();
         libc::pthread_attr_init(&mut attributes);
-        assert_eq!(
-            libc::pthread_attr_setstack(&mut attributes, stack.limit().cast(), usable),
-            0
-        );
+        assert_eq!(libc::pthread_attr_setstack(&mut attributes, stack.limit().cast(), usable), 0);
         let mut thread = mem::zeroed();
-        assert_eq!(
-            libc::pthread_create(&mut thread, &attributes, entry, ptr::null_mut()),
-            0
-        );
+        assert_eq!(libc::pthread_create(&mut thread, &attributes, entry, ptr::null_mut()), 0);
         libc::pthread_join(thread, ptr::null_mut());
     }
 }
@@ -32,11 +26,7 @@ extern "C" fn recurse_forever(_: *mut c_void) -> *mut c_void {
     fn deeper(depth: usize) -> usize {
         let frame = std::hint::black_box([depth; 64]);
         // Always true, but not so that anyone knows.
-        let below = if frame[0] < usize::MAX {
-            deeper(depth + 1)
-        } else {
-            0
-        };
+        let below = if frame[0] < usize::MAX { deeper(depth + 1) } else { 0 };
         below + std::hint::black_box(frame)[depth % 64]
     }
     let _alternate = AltStack::ensure().unwrap();
@@ -47,11 +37,7 @@ fn overflow() {
     install().unwrap();
     install().unwrap();
     set_describe(|owner, out| {
-        let _ = write!(
-            out,
-            "fiber 'number {}' spawned at src/main.rs:12:5",
-            owner.addr()
-        );
+        let _ = write!(out, "fiber 'number {}' spawned at src/main.rs:12:5", owner.addr());
     });
     let stack = slab::take(size(256)).unwrap().open();
     stack.set_owner(ptr::without_provenance_mut(7));
@@ -70,30 +56,18 @@ fn an_overflow_is_reported_and_ends_the_process_as_before() {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(text.contains(TEXT), "{guard}: {text}");
         assert_eq!(text.matches("volt: fiber").count(), 1, "one report");
-        assert_eq!(
-            signal_of(&output),
-            Some(libc::SIGSEGV),
-            "{guard}: {:?}",
-            output.status
-        );
+        assert_eq!(signal_of(&output), Some(libc::SIGSEGV), "{guard}: {:?}", output.status);
     }
 }
 
 #[test]
 fn a_stack_without_owner_is_reported_too() {
-    let output = child(
-        "overflow::a_stack_without_owner_is_reported_too",
-        &[],
-        || {
-            install().unwrap();
-            run_on(&new_stack(size(128)), recurse_forever);
-        },
-    );
+    let output = child("overflow::a_stack_without_owner_is_reported_too", &[], || {
+        install().unwrap();
+        run_on(&new_stack(size(128)), recurse_forever);
+    });
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        text.contains("volt: a fiber has overflowed its stack (128 KiB, 96 KiB"),
-        "{text}"
-    );
+    assert!(text.contains("volt: a fiber has overflowed its stack (128 KiB, 96 KiB"), "{text}");
     assert_eq!(signal_of(&output), Some(libc::SIGSEGV));
 }
 
@@ -119,18 +93,14 @@ extern "C" fn leave(_: c_int, _: *mut siginfo_t, _: *mut c_void) {
 
 #[test]
 fn after_the_report_the_earlier_handler_runs() {
-    let output = child(
-        "overflow::after_the_report_the_earlier_handler_runs",
-        &[],
-        || {
-            set_handler(
-                libc::SIGSEGV,
-                leave as *const () as usize,
-                libc::SA_SIGINFO | libc::SA_ONSTACK,
-            );
-            overflow();
-        },
-    );
+    let output = child("overflow::after_the_report_the_earlier_handler_runs", &[], || {
+        set_handler(
+            libc::SIGSEGV,
+            leave as *const () as usize,
+            libc::SA_SIGINFO | libc::SA_ONSTACK,
+        );
+        overflow();
+    });
     assert!(String::from_utf8_lossy(&output.stderr).contains(TEXT));
     assert_eq!(output.status.code(), Some(42), "{:?}", output.status);
 }
@@ -150,27 +120,19 @@ extern "C" fn repair(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
 
 #[test]
 fn other_faults_go_to_the_earlier_handler() {
-    alone(
-        "overflow::other_faults_go_to_the_earlier_handler",
-        &[],
-        || {
-            set_handler(
-                libc::SIGSEGV,
-                repair as *const () as usize,
-                libc::SA_SIGINFO,
-            );
-            install().unwrap();
-            let _stack = new_stack(size(256));
-            let memory = memory::map(8192).unwrap();
-            for page in [0, 4096] {
-                // SAFETY: a mapping of ours; the handler makes it accessible.
-                unsafe {
-                    memory::forbid(memory.add(page), 4096).unwrap();
-                    memory.add(page).write_volatile(1);
-                }
+    alone("overflow::other_faults_go_to_the_earlier_handler", &[], || {
+        set_handler(libc::SIGSEGV, repair as *const () as usize, libc::SA_SIGINFO);
+        install().unwrap();
+        let _stack = new_stack(size(256));
+        let memory = memory::map(8192).unwrap();
+        for page in [0, 4096] {
+            // SAFETY: a mapping of ours; the handler makes it accessible.
+            unsafe {
+                memory::forbid(memory.add(page), 4096).unwrap();
+                memory.add(page).write_volatile(1);
             }
-        },
-    );
+        }
+    });
 }
 
 extern "C" fn note(_: c_int) {
@@ -185,12 +147,7 @@ fn a_handler_for_once_is_called_once() {
         install().unwrap();
         (0..3).for_each(|_| raise(libc::SIGBUS));
     });
-    assert_eq!(
-        String::from_utf8_lossy(&output.stderr)
-            .matches("noted")
-            .count(),
-        1
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stderr).matches("noted").count(), 1);
     assert_eq!(signal_of(&output), Some(libc::SIGBUS));
 }
 
@@ -200,15 +157,7 @@ fn signals_that_were_sent_are_ignored_or_deadly_as_before() {
         let test = "overflow::signals_that_were_sent_are_ignored_or_deadly_as_before";
         let output = child(test, &[("VOLT_STACK_TEST_HANDLER", handler)], || {
             let ignored = std::env::var("VOLT_STACK_TEST_HANDLER").as_deref() == Ok("ignore");
-            set_handler(
-                libc::SIGSEGV,
-                if ignored {
-                    libc::SIG_IGN
-                } else {
-                    libc::SIG_DFL
-                },
-                0,
-            );
+            set_handler(libc::SIGSEGV, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }, 0);
             install().unwrap();
             raise(libc::SIGSEGV);
         });
@@ -233,10 +182,7 @@ fn the_alternate_stack_is_guarded_nests_and_leaves_the_former() {
     assert_ne!(start, before.0);
     assert!(bytes >= 48 << 10, "{bytes}");
     assert_eq!(flags, 0);
-    assert!(
-        !readable(ptr::without_provenance(start - 1)),
-        "its own guard"
-    );
+    assert!(!readable(ptr::without_provenance(start - 1)), "its own guard");
     let inner = AltStack::ensure().unwrap();
     assert_ne!(alternate().0, start);
     drop(inner);

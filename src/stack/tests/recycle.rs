@@ -7,92 +7,64 @@ use std::thread;
 use std::time::Duration;
 
 fn fill(cache: &mut Cache, size: StackSize, count: usize) -> Vec<usize> {
-    let stacks: Vec<Stack> = (0..count)
-        .map(|_| slab::take(size).unwrap().open())
-        .collect();
+    let stacks: Vec<Stack> = (0..count).map(|_| slab::take(size).unwrap().open()).collect();
     let tops = stacks.iter().map(|stack| stack.top() as usize).collect();
-    stacks
-        .into_iter()
-        .for_each(|stack| cache.push(stack, at(1)));
+    stacks.into_iter().for_each(|stack| cache.push(stack, at(1)));
     tops
 }
 
 fn drain(cache: &mut Cache, size: StackSize) -> Vec<usize> {
-    let pop = || {
-        cache
-            .pop(size)
-            .map(|stack| stack.into_raw().as_ptr() as usize)
-    };
+    let pop = || cache.pop(size).map(|stack| stack.into_raw().as_ptr() as usize);
     std::iter::from_fn(pop).collect()
 }
 
 #[test]
 fn the_newest_comes_out_first_through_spill_and_refill() {
-    alone(
-        "recycle::the_newest_comes_out_first_through_spill_and_refill",
-        &[],
-        || {
-            let size = size(64);
-            let mut cache = Cache::new(size);
-            let mut tops = fill(&mut cache, size, 200);
-            assert_eq!(
-                stats().pooled,
-                160,
-                "spilled in batches of 32 when 64 are here"
-            );
-            tops.reverse();
-            assert_eq!(drain(&mut cache, size), tops);
-            assert_eq!(stats().pooled, 0);
-        },
-    );
+    alone("recycle::the_newest_comes_out_first_through_spill_and_refill", &[], || {
+        let size = size(64);
+        let mut cache = Cache::new(size);
+        let mut tops = fill(&mut cache, size, 200);
+        assert_eq!(stats().pooled, 160, "spilled in batches of 32 when 64 are here");
+        tops.reverse();
+        assert_eq!(drain(&mut cache, size), tops);
+        assert_eq!(stats().pooled, 0);
+    });
 }
 
 #[test]
 fn another_cache_gets_what_one_spilled_or_left() {
-    alone(
-        "recycle::another_cache_gets_what_one_spilled_or_left",
-        &[],
-        || {
-            let size = size(64);
-            let mut one = Cache::new(size);
-            let tops: HashSet<usize> = fill(&mut one, size, 100).into_iter().collect();
-            let mut two = Cache::new(size);
-            assert!(
-                two.pop(size)
-                    .is_some_and(|stack| tops.contains(&(stack.into_raw().as_ptr() as usize)))
-            );
-            drop(one);
-            let rest = drain(&mut two, size);
-            assert_eq!(rest.len(), 99);
-            assert!(rest.iter().all(|top| tops.contains(top)));
-        },
-    );
+    alone("recycle::another_cache_gets_what_one_spilled_or_left", &[], || {
+        let size = size(64);
+        let mut one = Cache::new(size);
+        let tops: HashSet<usize> = fill(&mut one, size, 100).into_iter().collect();
+        let mut two = Cache::new(size);
+        assert!(
+            two.pop(size).is_some_and(|stack| tops.contains(&(stack.into_raw().as_ptr() as usize)))
+        );
+        drop(one);
+        let rest = drain(&mut two, size);
+        assert_eq!(rest.len(), 99);
+        assert!(rest.iter().all(|top| tops.contains(top)));
+    });
 }
 
 #[test]
 fn other_sizes_and_dropped_stacks_go_to_the_pool() {
-    alone(
-        "recycle::other_sizes_and_dropped_stacks_go_to_the_pool",
-        &[],
-        || {
-            let mut cache = Cache::new(size(64));
-            let stack = cache.allocate(size(128)).unwrap();
-            let top = stack.top();
-            let mut owner = 0_u8;
-            stack.set_owner((&raw mut owner).cast());
-            drop(stack);
-            assert_eq!(stats().pooled, 1);
-            assert!(cache.pop(size(64)).is_none(), "no stack of another size");
-            let again = cache.pop(size(128)).unwrap();
-            assert_eq!(again.top(), top);
-            assert!(
-                again.header().owner().is_null(),
-                "an idle stack has no owner"
-            );
-            cache.push(again, at(1));
-            assert_eq!((stats().pooled, stats().handed_out), (1, 1));
-        },
-    );
+    alone("recycle::other_sizes_and_dropped_stacks_go_to_the_pool", &[], || {
+        let mut cache = Cache::new(size(64));
+        let stack = cache.allocate(size(128)).unwrap();
+        let top = stack.top();
+        let mut owner = 0_u8;
+        stack.set_owner((&raw mut owner).cast());
+        drop(stack);
+        assert_eq!(stats().pooled, 1);
+        assert!(cache.pop(size(64)).is_none(), "no stack of another size");
+        let again = cache.pop(size(128)).unwrap();
+        assert_eq!(again.top(), top);
+        assert!(again.header().owner().is_null(), "an idle stack has no owner");
+        cache.push(again, at(1));
+        assert_eq!((stats().pooled, stats().handed_out), (1, 1));
+    });
 }
 
 #[test]
@@ -135,14 +107,8 @@ fn no_slot_is_held_twice() {
             }
         };
         let threads: Vec<_> = (1..=4).map(|id| thread::spawn(worker(id))).collect();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         let stats = stats();
-        assert_eq!(
-            stats.pooled + stats.trimmed,
-            stats.handed_out,
-            "all came back"
-        );
+        assert_eq!(stats.pooled + stats.trimmed, stats.handed_out, "all came back");
     });
 }

@@ -26,11 +26,7 @@ fn trimmed_stacks_have_no_pages_and_keep_their_guard() {
                 assert!(!resident(&found).contains(&true));
                 assert_eq!((stats().pooled, stats().trimmed), (0, 1));
                 let again = cache.pop(size).unwrap();
-                assert_eq!(
-                    (again.top(), again.size()),
-                    (top, size),
-                    "the header is written anew"
-                );
+                assert_eq!((again.top(), again.size()), (top, size), "the header is written anew");
                 assert_guarded(&again);
                 assert_eq!(stats().trimmed, 0);
             },
@@ -51,11 +47,7 @@ fn stacks_below_the_age_stay() {
         assert_eq!(stats().pooled, 0);
         assert_eq!(cache.trim(at(12), AGE), Some(at(15)), "two are");
         assert_eq!(stats().pooled, 2);
-        assert_eq!(
-            trim(at(11), AGE),
-            Some(at(12)),
-            "a batch is as old as its newest"
-        );
+        assert_eq!(trim(at(11), AGE), Some(at(12)), "a batch is as old as its newest");
         assert_eq!(trim(at(12), AGE), None);
         assert_eq!(stats().trimmed, 2);
     });
@@ -67,9 +59,7 @@ fn one_call_gives_back_a_bounded_number() {
         let size = size(64);
         let mut cache = Cache::new(size);
         let stacks: Vec<Stack> = (0..1000).map(|_| cache.allocate(size).unwrap()).collect();
-        stacks
-            .into_iter()
-            .for_each(|stack| cache.push(stack, at(1)));
+        stacks.into_iter().for_each(|stack| cache.push(stack, at(1)));
         drop(cache);
         assert_eq!(trim(at(20), AGE), Some(at(20)), "more is due at once");
         assert_eq!(stats().trimmed, 256);
@@ -81,17 +71,11 @@ fn one_call_gives_back_a_bounded_number() {
 
 #[test]
 fn a_stack_that_joins_a_batch_makes_it_young() {
-    alone(
-        "trim::a_stack_that_joins_a_batch_makes_it_young",
-        &[],
-        || {
-            let mut cache = Cache::new(size(64));
-            let stacks = [1, 5].map(|now| (cache.allocate(size(128)).unwrap(), at(now)));
-            stacks
-                .into_iter()
-                .for_each(|(stack, now)| cache.push(stack, now));
-            assert_eq!(trim(at(12), AGE), Some(at(15)));
-            assert_eq!(stats().pooled, 2);
-        },
-    );
+    alone("trim::a_stack_that_joins_a_batch_makes_it_young", &[], || {
+        let mut cache = Cache::new(size(64));
+        let stacks = [1, 5].map(|now| (cache.allocate(size(128)).unwrap(), at(now)));
+        stacks.into_iter().for_each(|(stack, now)| cache.push(stack, now));
+        assert_eq!(trim(at(12), AGE), Some(at(15)));
+        assert_eq!(stats().pooled, 2);
+    });
 }

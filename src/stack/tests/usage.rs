@@ -28,10 +28,7 @@ fn a_hole_does_not_hide_the_lowest_page() {
     let stack = Cache::new(size(4096)).allocate_trimmed(size(4096)).unwrap();
     // SAFETY: the lowest usable byte of a stack on which nobody runs.
     unsafe { stack.limit().write_volatile(1) };
-    assert_eq!(
-        high_water(&stack),
-        Some(stack.top() as usize - stack.limit() as usize)
-    );
+    assert_eq!(high_water(&stack), Some(stack.top() as usize - stack.limit() as usize));
 }
 
 #[test]
@@ -47,22 +44,14 @@ fn only_trimmed_stacks_have_a_mark() {
 #[test]
 fn usage_is_kept_by_site_and_size() {
     let site = Location::caller();
-    for (stack, bytes) in [
-        (size(64), 5000),
-        (size(64), 9000),
-        (size(64), 7000),
-        (size(128), 20_000),
-    ] {
+    for (stack, bytes) in
+        [(size(64), 5000), (size(64), 9000), (size(64), 7000), (size(128), 20_000)]
+    {
         record(site, stack, bytes);
     }
-    let here: Vec<_> = report()
-        .into_iter()
-        .filter(|usage| usage.site == site)
-        .collect();
-    let rows: Vec<_> = here
-        .iter()
-        .map(|usage| (usage.stack_size >> 10, usage.samples, usage.max_bytes))
-        .collect();
+    let here: Vec<_> = report().into_iter().filter(|usage| usage.site == site).collect();
+    let rows: Vec<_> =
+        here.iter().map(|usage| (usage.stack_size >> 10, usage.samples, usage.max_bytes)).collect();
     assert_eq!(rows, [(128, 1, 20_000), (64, 3, 9000)]);
 }
 
@@ -89,9 +78,7 @@ fn sites_beyond_the_table_share_a_counter() {
         assert!(sampler.take(site));
     }
     let rest = sites(50);
-    let taken = (0..150)
-        .flat_map(|_| rest)
-        .filter(|site| sampler.take(site));
+    let taken = (0..150).flat_map(|_| rest).filter(|site| sampler.take(site));
     assert_eq!(taken.count(), 75);
 }
 

@@ -27,12 +27,9 @@ fn main() -> io::Result<()> {
     listener.set_nonblocking(true)?;
     println!("listening on http://{}", listener.local_addr()?);
     std::thread::scope(|s| {
-        let threads: Vec<_> = (0..options.workers)
-            .map(|_| s.spawn(|| serve(listener.as_raw_fd())))
-            .collect();
-        threads
-            .into_iter()
-            .try_for_each(|t| t.join().expect("a loop does not panic"))
+        let threads: Vec<_> =
+            (0..options.workers).map(|_| s.spawn(|| serve(listener.as_raw_fd()))).collect();
+        threads.into_iter().try_for_each(|t| t.join().expect("a loop does not panic"))
     })
 }
 
@@ -80,13 +77,7 @@ fn accept(epoll: &OwnedFd, listener: RawFd, matched: &mut Vec<u8>) -> io::Result
     let on: libc::c_int = 1;
     // SAFETY: the option is an int, and so is what is passed.
     unsafe {
-        libc::setsockopt(
-            fd,
-            libc::IPPROTO_TCP,
-            libc::TCP_NODELAY,
-            (&raw const on).cast(),
-            4,
-        )
+        libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), 4)
     };
     add(epoll, fd, libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET)
 }
@@ -138,19 +129,12 @@ fn count_ends(bytes: &[u8], matched: &mut u8) -> usize {
 }
 
 fn add(epoll: &OwnedFd, fd: RawFd, interest: libc::c_int) -> io::Result<()> {
-    let mut event = libc::epoll_event {
-        events: interest as u32,
-        u64: fd as u64,
-    };
+    let mut event = libc::epoll_event { events: interest as u32, u64: fd as u64 };
     // SAFETY: the event is alive for the call.
     check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) })
         .map(drop)
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

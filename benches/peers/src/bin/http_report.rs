@@ -37,21 +37,9 @@ struct Load {
 }
 
 const LOADS: [Load; 3] = [
-    Load {
-        name: "50 connections",
-        connections: "50",
-        pipelined: false,
-    },
-    Load {
-        name: "1000 connections",
-        connections: "1000",
-        pipelined: false,
-    },
-    Load {
-        name: "50 connections, 16 pipelined",
-        connections: "50",
-        pipelined: true,
-    },
+    Load { name: "50 connections", connections: "50", pipelined: false },
+    Load { name: "1000 connections", connections: "1000", pipelined: false },
+    Load { name: "50 connections, 16 pipelined", connections: "50", pipelined: true },
 ];
 
 struct Plan {
@@ -88,17 +76,11 @@ fn main() -> ExitCode {
 
 impl Plan {
     fn from_args(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut plan = Plan {
-            rounds: 3,
-            seconds: 4,
-            servers: Vec::new(),
-        };
+        let mut plan = Plan { rounds: 3, seconds: 4, servers: Vec::new() };
         while let Some(arg) = args.next() {
             let mut number = || {
                 let value = args.next().and_then(|value| value.parse::<u64>().ok());
-                value
-                    .filter(|&n| n > 0)
-                    .ok_or(format!("{arg} takes a number from 1 on"))
+                value.filter(|&n| n > 0).ok_or(format!("{arg} takes a number from 1 on"))
             };
             match arg.as_str() {
                 "--rounds" => plan.rounds = number()? as usize,
@@ -121,34 +103,21 @@ impl Server {
             return Err(wrong());
         }
         let command = command.split_whitespace().map(str::to_owned).collect();
-        Ok(Server {
-            name: name.to_owned(),
-            command,
-        })
+        Ok(Server { name: name.to_owned(), command })
     }
 
     /// Starts it on a free port and waits until it accepts.
     fn start(&self) -> Result<Running, String> {
         let addr = free_addr().map_err(|e| format!("no free port: {e}"))?;
-        let words: Vec<_> = self
-            .command
-            .iter()
-            .map(|word| word.replace("{addr}", &addr))
-            .collect();
-        let child = Command::new(&words[0])
-            .args(&words[1..])
-            .stdout(Stdio::null())
-            .spawn();
+        let words: Vec<_> = self.command.iter().map(|word| word.replace("{addr}", &addr)).collect();
+        let child = Command::new(&words[0]).args(&words[1..]).stdout(Stdio::null()).spawn();
         let child =
             child.map_err(|e| format!("{} does not start: {}: {e}", self.name, words[0]))?;
         let mut running = Running { child, addr };
         let deadline = Instant::now() + Duration::from_secs(5);
         while TcpStream::connect(&running.addr).is_err() {
             if let Ok(Some(status)) = running.child.try_wait() {
-                return Err(format!(
-                    "{} has ended before it listened: {status}",
-                    self.name
-                ));
+                return Err(format!("{} has ended before it listened: {status}", self.name));
             }
             if Instant::now() > deadline {
                 return Err(format!("{} does not listen on {}", self.name, running.addr));
@@ -173,10 +142,7 @@ impl Running {
     /// What its threads have used so far, in microseconds; those that have ended included.
     fn cpu_us(&self) -> Result<f64, String> {
         let mut clock = 0;
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: both places are alive for the calls.
         let failed = unsafe {
             libc::clock_getcpuclockid(self.child.id().cast_signed(), &raw mut clock) != 0
@@ -200,10 +166,7 @@ impl Running {
         if output.status.success() {
             Ok(text)
         } else {
-            Err(format!(
-                "wrk failed: {}{text}",
-                String::from_utf8_lossy(&output.stderr)
-            ))
+            Err(format!("wrk failed: {}{text}", String::from_utf8_lossy(&output.stderr)))
         }
     }
 
@@ -268,10 +231,7 @@ fn measure(plan: &Plan) -> Result<(), String> {
         let mut runs = vec![Vec::new(); plan.servers.len()];
         for round in 1..=plan.rounds {
             for (server, runs) in plan.servers.iter().zip(&mut runs) {
-                eprintln!(
-                    "{}, round {round} of {}: {}",
-                    load.name, plan.rounds, server.name
-                );
+                eprintln!("{}, round {round} of {}: {}", load.name, plan.rounds, server.name);
                 runs.push(server.start()?.run(load, plan.seconds)?);
             }
         }
@@ -323,11 +283,7 @@ fn table(load: &Load, servers: &[Server], medians: &[Figures]) -> String {
 
 /// Some wrks have no percentiles for pipelined requests and print 0.
 fn time(us: f64) -> String {
-    if us > 0.0 {
-        format!("{us:.0}")
-    } else {
-        "-".to_owned()
-    }
+    if us > 0.0 { format!("{us:.0}") } else { "-".to_owned() }
 }
 
 #[cfg(test)]
@@ -339,13 +295,8 @@ mod tests {
         let output = "  Latency Distribution\n     50%  345.00us\n     75%    1.00ms\n     99%    1.50ms\n  \
             100 requests in 3.00s, 1.00MB read\n  Socket errors: connect 0, read 1, write 0, timeout 2\n  \
             Non-2xx or 3xx responses: 4\nRequests/sec:     33.30\n";
-        let expected = Figures {
-            cpu_us: 7.0,
-            per_second: 33.3,
-            p50_us: 345.0,
-            p99_us: 1500.0,
-            errors: 7,
-        };
+        let expected =
+            Figures { cpu_us: 7.0, per_second: 33.3, p50_us: 345.0, p99_us: 1500.0, errors: 7 };
         assert_eq!(read_wrk(output, 700.0), Some(expected));
         assert_eq!(read_wrk("unable to connect", 700.0), None);
     }

@@ -1,7 +1,7 @@
-//! Figures of the loopback, printed; nothing is asserted.
-//!
-//! `cargo test --release --test net_figures -- --ignored --nocapture --test-threads 1`
+//! An echo round trip and the rate of short connections on the loopback, beside plain threads:
+//! `cargo bench --bench loopback`.
 
+#[path = "../tests/net_support/mod.rs"]
 mod net_support;
 
 use net_support::{World, current_thread, listen, pair, workers};
@@ -60,14 +60,7 @@ fn measure(name: &str, figure: impl Fn(World) -> f64 + Send + Sync) {
     }
 }
 
-#[test]
-#[ignore = "prints figures"]
-fn round_trip() {
+fn main() {
     measure("echo round trip, us", echo);
-}
-
-#[test]
-#[ignore = "prints figures"]
-fn connections() {
     measure("connect + accept + close, per second", connect_accept_close);
 }
