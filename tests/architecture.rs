@@ -80,6 +80,8 @@ fn is_test(source: &Source) -> bool {
 /// The rooms that a source names after `crate::`.
 fn used(code: &str) -> BTreeSet<String> {
     let mut rooms = BTreeSet::new();
+    // What a macro names is named where it is used.
+    let code = code.replace("$crate::", "");
     for rest in code.split("crate::").skip(1) {
         match rest.strip_prefix('{') {
             Some(list) => {
