@@ -488,8 +488,7 @@ fn assert_overflow_report(left: &common::Left, line: u32) {
 fn glutton(eat: fn() -> usize) -> u32 {
     let size = if cfg!(debug_assertions) { 512 << 10 } else { 128 << 10 };
     let builder = thread::Builder::new().name("glutton".into()).stack_size(size);
-    let fiber = builder.spawn(eat);
-    let line = line!();
+    let (fiber, line) = (builder.spawn(eat), line!());
     if std::env::var_os("VOLT_TEST_CHILD").is_some() {
         let _ = fiber.unwrap().join();
     }
