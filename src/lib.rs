@@ -79,25 +79,44 @@
 
 #![warn(unreachable_pub)]
 
+// Under loom only the rooms whose protocols have models.
+#[cfg(not(loom))]
 mod context;
+#[cfg(not(loom))]
 mod driver;
+#[cfg(not(loom))]
 mod fiber;
+#[cfg(not(loom))]
 mod io;
+#[cfg(not(loom))]
 mod park;
 mod primitives;
+#[cfg(not(loom))]
 mod scheduler;
+#[cfg(not(loom))]
 mod stack;
 mod util;
 
+#[cfg(not(loom))]
 pub mod cancel;
+#[cfg(not(loom))]
 pub mod metrics;
+#[cfg(not(loom))]
 pub mod net;
+#[cfg(not(loom))]
 pub mod runtime;
+#[cfg(not(loom))]
 pub mod signal;
+#[cfg(not(loom))]
 pub mod thread;
+#[cfg(not(loom))]
 pub mod time;
 
+#[cfg(not(loom))]
 pub use runtime::{JoinHandle, go, run, yield_now};
+#[cfg(not(loom))]
 pub use stack::StackError;
+#[cfg(not(loom))]
 pub use thread::current;
+#[cfg(not(loom))]
 pub use time::sleep;
