@@ -48,8 +48,9 @@
 //! they first ran; and not to wait while holding such a thing.
 //!
 //! A fiber whose thread is unwinding from a panic blocks its thread when it waits, since the panic
-//! count belongs to the thread. In a signal handler, and in a `fork`ed child, nothing of volt may be
-//! used but what ends the process.
+//! count belongs to the thread. A wait in a `fork`ed child panics, and so does one in a signal handler
+//! that runs on the alternate stack; on a fiber's own stack it cannot be told from any other, and is
+//! just as wrong.
 //!
 //! # Stacks
 //!

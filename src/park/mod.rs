@@ -15,7 +15,8 @@
 use crate::driver::Timer;
 use crate::fiber::{self, Ends, FiberPtr, ThreadBlock, WaitInfo, WaiterPtr, Waiters};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::Arc;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::primitives::sync::{Arc, OnceLock};
 use crate::primitives::thread;
 use crate::scheduler::{self, Shared};
 use std::pin::pin;
@@ -70,6 +71,7 @@ impl Parking {
     /// Opens a wait; the one before has unlinked all its nodes.
     #[inline]
     pub(crate) fn begin() -> Parking {
+        check_process();
         let Some(fiber) = fiber::current() else {
             let thread = fiber::thread_block();
             thread.state().begin_wait();
@@ -110,6 +112,7 @@ impl Parking {
 
 #[inline]
 fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
+    check_stack(fiber, wait.reason);
     let info = WaitInfo { reason: wait.reason, object: wait.object, since: Moment::NEVER };
     // SAFETY: the calling fiber's own.
     let shielded = unsafe {
@@ -123,6 +126,57 @@ fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
         Some(deadline) => park_until(fiber, ends, deadline),
     }
     fiber.state().load().outcome()
+}
+
+/// A signal handler that runs on the alternate stack must not leave its thread.
+#[inline(always)]
+fn check_stack(fiber: FiberPtr, reason: &str) {
+    let here = 0u8;
+    // SAFETY: the calling fiber's own stack, on which it runs unless a handler interrupted it.
+    let on_stack = unsafe { fiber.stack() }
+        .is_some_and(|stack| unsafe { stack.as_ref() }.contains(&raw const here as usize));
+    if !on_stack {
+        off_stack(reason);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn off_stack(reason: &str) -> ! {
+    panic!("a wait ({reason}) inside a signal handler: nothing of volt may be used there");
+}
+
+/// Refuses waits in a `fork`ed child, which has none of the threads that would end them.
+#[inline(always)]
+fn check_process() {
+    if FORKED.load(Ordering::Relaxed) {
+        forked();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn forked() -> ! {
+    panic!(
+        "a wait in a forked child: volt's threads stayed in the parent; start a new program with \
+         exec, or fork before the first use of volt"
+    );
+}
+
+/// Set in the child of a `fork` that came after a runtime was built.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// From now on a `fork`ed child is told that it is one. Once per process.
+pub(crate) fn watch_forks() {
+    extern "C" fn in_child() {
+        FORKED.store(true, Ordering::Relaxed);
+    }
+    static WATCHED: OnceLock<()> = OnceLock::new();
+    WATCHED.get_or_init(|| {
+        // SAFETY: the handler only stores to an atomic. Where the system has no room for it, a child
+        // that waits hangs instead of panicking.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
 }
 
 #[inline(never)]

@@ -3,7 +3,7 @@
 use super::runtime::Runtime;
 use crate::scheduler::{Config, Hook, Migrate, Shared};
 use crate::stack::StackSize;
-use crate::{fiber, stack};
+use crate::{fiber, park, stack};
 use std::io;
 use std::time::Duration;
 
@@ -129,6 +129,7 @@ impl Builder {
         stack::install()?;
         stack::set_describe(super::describe::describe);
         fiber::install_hook();
+        park::watch_forks();
         let shared = Shared::new(config)?;
         if self.current_thread {
             Ok(Runtime::current_thread(shared))
