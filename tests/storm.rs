@@ -314,6 +314,89 @@ fn whoever_takes_work_in_wakes_the_next() {
 }
 
 #[test]
+fn unparks_that_meet_a_parking_worker() {
+    // The only worker finds nothing and goes to sleep; the wake comes at any point of that.
+    within(LONG, || {
+        let seed = Seed::new();
+        let mut rng = seed.rng();
+        let runtime = runtime(1);
+        let (turn, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (theirs, stopped) = (Arc::clone(&turn), Arc::clone(&stop));
+        let fiber = runtime.go(move || {
+            while !stopped.load(Ordering::SeqCst) {
+                theirs.fetch_add(1, Ordering::SeqCst);
+                thread::park();
+            }
+        });
+        let thread = fiber.thread();
+        for round in 1..=20_000 {
+            let start = Instant::now();
+            let mut looks = 0_u32;
+            while turn.load(Ordering::SeqCst) < round {
+                looks += 1;
+                if looks % 1024 == 0 {
+                    assert!(start.elapsed() < LONG / 6, "round {round}: the worker slept over a wake");
+                    std::thread::yield_now();
+                }
+                std::hint::spin_loop();
+            }
+            (0..rng.below(300)).for_each(|_| std::hint::spin_loop());
+            thread.unpark();
+        }
+        stop.store(true, Ordering::SeqCst);
+        thread.unpark();
+        fiber.join().unwrap();
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
+#[test]
+fn all_of_a_burst_run_at_once() {
+    // One worker is woken for the first and finds all; each that finds work wakes the next, until the
+    // fibers, which hold their threads, have met.
+    within(LONG, || {
+        let runtime = runtime(4);
+        for round in 0..200 {
+            // Long enough for the workers to go to sleep; if they are late the round proves less.
+            std::thread::sleep(Duration::from_micros(300));
+            let (met, start) = (Arc::new(AtomicUsize::new(0)), Instant::now());
+            let fibers: Vec<_> = (0..4)
+                .map(|_| {
+                    let met = Arc::clone(&met);
+                    runtime.go(move || {
+                        met.fetch_add(1, Ordering::SeqCst);
+                        while met.load(Ordering::SeqCst) < 4 {
+                            assert!(start.elapsed() < LONG / 6, "round {round}: a worker slept on");
+                            std::thread::yield_now();
+                        }
+                    })
+                })
+                .collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        }
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
+#[test]
+fn a_deadline_set_while_another_worker_sleeps_in_the_poller() {
+    within(LONG, || {
+        let runtime = runtime(2);
+        for round in 0..30 {
+            // Both asleep, one of them in the poller, with no deadline or a far one.
+            std::thread::sleep(Duration::from_millis(1));
+            let start = Instant::now();
+            let theirs = runtime.go(|| volt::sleep(Duration::from_millis(1)));
+            while !theirs.is_finished() {
+                assert!(start.elapsed() < LONG / 6, "round {round}: the poller was not told");
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
+#[test]
 fn timers_fire_while_a_fiber_holds_its_worker() {
     // A worker that has nothing to do waits for the timers that the other one cannot look at.
     within(LONG, || {
