@@ -300,12 +300,11 @@ fn a_panic_in_a_results_drop() {
         // The joiner's to drop: it comes out there.
         let result = runtime.go(|| PanicsOnDrop("at the joiner")).join();
         assert!(catch_unwind(AssertUnwindSafe(|| drop(result))).is_err());
-        // The handle's to drop, after the end.
+        // The handle's to drop, after the end: it ends there too, whoever is first.
         let fiber = runtime.go(|| PanicsOnDrop("at the handle"));
         until("it ended", || fiber.is_finished());
         let thread = fiber.thread();
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(fiber)));
-        assert_eq!(*dropped.unwrap_err().downcast::<String>().unwrap(), "at the handle");
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(fiber))).is_ok());
         thread.unpark();
         let handle = runtime.handle().clone();
         runtime.shutdown(LONG).unwrap();

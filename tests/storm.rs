@@ -335,7 +335,10 @@ fn unparks_that_meet_a_parking_worker() {
             while turn.load(Ordering::SeqCst) < round {
                 looks += 1;
                 if looks % 1024 == 0 {
-                    assert!(start.elapsed() < LONG / 6, "round {round}: the worker slept over a wake");
+                    assert!(
+                        start.elapsed() < LONG / 6,
+                        "round {round}: the worker slept over a wake"
+                    );
                     std::thread::yield_now();
                 }
                 std::hint::spin_loop();

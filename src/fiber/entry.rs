@@ -125,7 +125,7 @@ unsafe fn complete(fiber: FiberPtr) -> Option<Wake> {
 
 /// Runs a destructor whose panic has nowhere to go: it was printed by the panic hook. A payload
 /// whose own destructor panics is leaked.
-pub(super) fn forget_panics(f: impl FnOnce()) {
+pub(crate) fn forget_panics(f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(second);

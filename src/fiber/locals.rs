@@ -123,7 +123,11 @@ impl<T: 'static> LocalKey<T> {
 
     fn find(&'static self) -> Result<Option<*const T>, AccessError> {
         let found = with_locals(|locals| locals.get(self.key()))??;
-        Ok(found.map(<*const dyn Any>::cast::<T>))
+        Ok(found.map(|value| {
+            // SAFETY: in the table of the calling fiber or thread, so alive.
+            let value = unsafe { &*value }.downcast_ref::<T>();
+            std::ptr::from_ref(value.expect("a fiber-local key is a static, not a const"))
+        }))
     }
 
     fn insert(&'static self, value: Box<T>) -> Result<*const T, AccessError> {

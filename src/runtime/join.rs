@@ -1,6 +1,6 @@
 //! The handle of a fiber: its result, its end, its cancel.
 
-use crate::fiber::{FiberPtr, FiberRef, release_block};
+use crate::fiber::{FiberPtr, FiberRef, forget_panics, release_block};
 use crate::park::{Parking, Wait};
 use crate::scheduler::{self, Shared, SpawnOptions};
 use std::fmt;
@@ -98,22 +98,16 @@ impl<T> Drop for JoinHandle<T> {
     }
 }
 
-/// The fiber was done first: its result is the handle's to drop.
+/// The fiber was done first: its result is the handle's to drop. A panic of its destructor ends here,
+/// as it would have on the fiber, whoever is first.
 #[cold]
 fn drop_finished(fiber: FiberPtr) {
-    struct Release(FiberPtr);
-    impl Drop for Release {
-        fn drop(&mut self) {
-            // SAFETY: the fiber is done, its join lock was taken since, and its result is dropped or
-            // being unwound from.
-            unsafe { release_block(self.0) };
-        }
-    }
-    let release = Release(fiber);
     drop(fiber.join.lock());
-    // SAFETY: the fiber is done and the handle owns its result. A panic of its destructor comes out
-    // here, as it does from a plain value.
-    unsafe { release.0.drop_result() };
+    // SAFETY: the fiber is done and the handle owns its result; the join lock was taken since.
+    unsafe {
+        forget_panics(|| fiber.drop_result());
+        release_block(fiber);
+    }
 }
 
 /// Returns when the fiber is done and has let go of its join lock.

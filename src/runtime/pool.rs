@@ -15,6 +15,21 @@ pub(super) struct Pool {
     left: Arc<Left>,
 }
 
+/// Tells that a worker's thread leaves, also if one of its hooks has panicked.
+struct Leaving<'a> {
+    scheduler: &'a Shared,
+    left: &'a Left,
+    index: usize,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.scheduler.leave();
+        self.left.indices.lock().push(self.index);
+        self.left.changed.settle_all().into_iter().for_each(park::wake);
+    }
+}
+
 /// The indices of workers whose threads have left their loops and are about to end.
 #[derive(Debug, Default)]
 struct Left {
@@ -35,10 +50,8 @@ impl Pool {
             let started = thread::Builder::new()
                 .name(format!("{}-{index}", shared.config.thread_name))
                 .spawn(move || {
+                    let _leaving = Leaving { scheduler: &scheduler, left: &left, index };
                     worker_thread(&scheduler, index);
-                    drop(scheduler);
-                    left.indices.lock().push(index);
-                    left.changed.settle_all().into_iter().for_each(park::wake);
                 });
             match started {
                 Ok(thread) => pool.threads.lock().push(thread),

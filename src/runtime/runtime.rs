@@ -146,10 +146,10 @@ impl Runtime {
         let mut threads = Vec::new();
         // On one of its own workers it cannot wait for that worker to leave.
         if !scheduler::is_here(shared) {
-            threads = self.pool.join(deadline.max(Moment::now().saturating_add(LEAVE)));
-            if threads.is_empty() {
-                shared.drop_unstarted();
+            if self.driven.is_some() {
+                shared.leave();
             }
+            threads = self.pool.join(deadline.max(Moment::now().saturating_add(LEAVE)));
         }
         match shared.live() {
             0 if threads.is_empty() => Ok(()),

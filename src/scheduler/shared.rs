@@ -9,7 +9,7 @@ use crate::fiber::{self, FiberPtr, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::random;
 use crate::primitives::sync::Arc;
-use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use crate::stack::StackSize;
 use crossbeam_utils::CachePadded;
 use std::fmt;
@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     pub(super) outside: CachePadded<Stats>,
     /// Workers leave once this is set and they find no work.
     pub(super) stopping: AtomicBool,
+    /// Workers that have left for good.
+    left: AtomicUsize,
     /// Somebody waits for the last fiber to end.
     pub(super) draining: AtomicBool,
     pub(crate) drained: Waiters,
@@ -84,6 +86,7 @@ impl Shared {
             in_poller: AtomicUsize::new(0),
             outside: CachePadded::new(Stats::default()),
             stopping: AtomicBool::new(false),
+            left: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             drained: Waiters::default(),
             config,
@@ -129,16 +132,20 @@ impl Shared {
 
     /// Fibers that have been spawned and have not ended.
     pub(crate) fn live(&self) -> u64 {
-        let total = self.totals();
-        // Spawns and ends are counted by different threads; a sum may catch an end first.
-        total.spawned.saturating_sub(total.finished)
+        // Ends first: a fiber whose end is seen was spawned before, and that is seen then.
+        let finished: u64 = self.counters().map(|stats| stats.finished.get()).sum();
+        fence(Ordering::Acquire);
+        let spawned: u64 = self.counters().map(|stats| stats.spawned.get()).sum();
+        spawned.saturating_sub(finished)
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &Stats> {
+        self.cores.iter().map(|core| &*core.stats).chain([&*self.outside])
     }
 
     pub(crate) fn totals(&self) -> WorkerStats {
-        let mut total = self.outside.snapshot();
-        for core in &self.cores {
-            total += core.stats.snapshot();
-        }
+        let mut total = WorkerStats::default();
+        self.counters().for_each(|stats| total += stats.snapshot());
         total
     }
 
@@ -163,8 +170,15 @@ impl Shared {
         }
     }
 
+    /// A worker leaves for good. The last one ends the fibers that never started.
+    pub(crate) fn leave(&self) {
+        if self.left.fetch_add(1, Ordering::AcqRel) + 1 == self.cores.len() {
+            self.drop_unstarted();
+        }
+    }
+
     /// Ends the fibers that never started and never will: every worker has left.
-    pub(crate) fn drop_unstarted(&self) {
+    fn drop_unstarted(&self) {
         let mut left = self.injector.close();
         for core in &self.cores {
             left.append(&mut core.mailbox.close());
@@ -199,6 +213,7 @@ impl Shared {
     /// Tells every worker to leave.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+        self.draining.store(true, Ordering::SeqCst);
         for index in 0..self.cores.len() {
             // Claimed or not: an unpark too many is taken by the worker's next sleep.
             let _ = self.idle.claim(index);

@@ -10,7 +10,8 @@ impl Counter {
     #[inline(always)]
     pub(crate) fn add(&self, n: u64) {
         // One writer: no read-modify-write is needed.
-        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        // Release: who sees the end of a fiber sees its spawn.
+        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Release);
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -19,7 +20,7 @@ impl Counter {
 
     /// For the few counters that several threads write.
     pub(crate) fn add_shared(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
+        self.0.fetch_add(n, Ordering::Release);
     }
 }
 

@@ -172,7 +172,16 @@ impl Worker<'_> {
             super::wake(wake);
         }
         if self.shared.draining.load(Ordering::Relaxed) {
-            self.shared.note_drain();
+            self.ended_in_drain();
+        }
+    }
+
+    /// Tells those who wait for the last end; and once the scheduler stops, nothing starts behind it.
+    #[cold]
+    fn ended_in_drain(&self) {
+        self.shared.note_drain();
+        if self.shared.is_stopping() {
+            self.own().tick.cut_short();
         }
     }
 }

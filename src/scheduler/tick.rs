@@ -61,6 +61,11 @@ impl Tick {
         true
     }
 
+    /// Sends the worker to its own stack before the next dispatch.
+    pub(crate) fn cut_short(&mut self) {
+        self.until_service = 0;
+    }
+
     /// Books the dispatches since the last look and says what is due.
     pub(crate) fn due(&mut self) -> Due {
         let done = self.until_tick.min(self.until_injector) - self.until_service;

@@ -7,9 +7,11 @@ use super::idle::Left;
 use super::shared::Shared;
 use super::switch::Post;
 use crate::context::{self, Context};
+use crate::driver::Role;
 use crate::fiber::{self, Batch, FiberPtr, Seat};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::thread;
 use crate::stack::{self, AltStack};
 use std::cell::{Cell, UnsafeCell};
 
@@ -265,9 +267,8 @@ impl Worker<'_> {
     /// In the poller if nobody else is there, on the thread otherwise.
     fn sleep(&self, now: Moment) {
         let parker = &self.core.parker;
-        let Some(mut role) = self.shared.driver.try_role() else {
-            parker.sleep_on_thread(None);
-            return;
+        let Some(mut role) = self.role_to_sleep_in() else {
+            return parker.sleep_on_thread(None);
         };
         let mut settled = Batch::new();
         self.shared.in_poller.store(self.core.index + 1, Ordering::Relaxed);
@@ -279,6 +280,20 @@ impl Worker<'_> {
         self.shared.in_poller.store(0, Ordering::Relaxed);
         drop(role);
         self.push_settled(settled);
+    }
+
+    /// The role, unless somebody sleeps in it. A busy worker that holds it for a look will let go in
+    /// a moment; sleeping elsewhere then would leave the poller to nobody.
+    fn role_to_sleep_in(&self) -> Option<Role<'_>> {
+        loop {
+            if let Some(role) = self.shared.driver.try_role() {
+                return Some(role);
+            }
+            if self.shared.in_poller.load(Ordering::Relaxed) != 0 {
+                return None;
+            }
+            thread::yield_now();
+        }
     }
 
     /// Gives back the memory of stacks that have been idle for long, when that is due; says when to
