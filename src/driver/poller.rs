@@ -12,8 +12,9 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Events fetched by one call; what is beyond stays ready in the kernel for the next.
-const EVENTS: usize = 1024;
+/// Events fetched by one call, half of a worker's ring: what is beyond stays ready in the kernel, where
+/// the next worker that looks finds it.
+const EVENTS: usize = 128;
 const WAKER: Token = Token(usize::MAX);
 
 /// The driver of one runtime.
