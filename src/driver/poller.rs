@@ -69,22 +69,22 @@ impl Driver {
         self.timers.expire(now, settled);
     }
 
-    /// Waits for sockets, for the next timer, for `until` or for an interrupt.
+    /// Waits for sockets, for the next timer, for what `until` says or for an interrupt.
     /// `now` is a moment ago.
     pub(crate) fn wait(
         &self,
         role: &mut Role<'_>,
         now: Moment,
-        until: Moment,
+        until: impl Fn() -> Moment,
         settled: &mut Batch,
     ) {
-        let mut wake_at = self.timers.next_deadline().min(until);
+        let mut wake_at = self.timers.next_deadline().min(until());
         loop {
             self.sleeps_until.store(wake_at.as_nanos(), Ordering::Relaxed);
-            // Pairs with the fence in `timer_armed`: either the timer's maker sees that we sleep
+            // Pairs with the fence in `earlier_deadline`: either the timer's maker sees that we sleep
             // too long, or we see its timer here.
             full_fence();
-            let next = self.timers.next_deadline().min(until);
+            let next = self.timers.next_deadline().min(until());
             if next >= wake_at {
                 break;
             }
@@ -113,8 +113,8 @@ impl Driver {
         self.waker.wake().expect("the poller's eventfd accepts a write");
     }
 
-    /// To be called after a timer became the earliest of its shard.
-    pub(crate) fn timer_armed(&self, deadline: Moment) {
+    /// To be called after something was stored that the one in the poller must wake up for.
+    pub(crate) fn earlier_deadline(&self, deadline: Moment) {
         full_fence();
         if self.sleeps_until.load(Ordering::Relaxed) > deadline.as_nanos() {
             self.interrupt();

@@ -186,7 +186,7 @@ fn park_until(fiber: FiberPtr, ends: Ends, deadline: Moment) {
     let mut timer = pin!(Timer::new(fiber.as_waiter(), deadline));
     let index = scheduler::current_worker_index().unwrap_or(0);
     if let Some(due) = driver.timers.arm(index, timer.as_mut()) {
-        driver.timer_armed(due);
+        driver.earlier_deadline(due);
     }
     // SAFETY: the calling fiber, on its worker.
     unsafe { scheduler::park(fiber, ends) };

@@ -8,6 +8,7 @@ use super::stats::Stats;
 use super::tick::Tick;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::UnsafeCell;
+use crate::primitives::sync::atomic::AtomicU64;
 use crate::stack::{Cache, Sampler, StackSize};
 use crate::util::rng::Rng;
 use crossbeam_utils::CachePadded;
@@ -26,6 +27,9 @@ pub(crate) struct Core {
     pub(super) parker: Parker,
     /// Anyone reads it.
     pub(super) stats: CachePadded<Stats>,
+    /// When the worker's idle stacks should give their memory back, in nanoseconds. Written by the
+    /// worker before it sleeps, read by the one in the poller, which wakes it then.
+    pub(super) trim_due: AtomicU64,
     own: UnsafeCell<Own>,
 }
 
@@ -36,8 +40,6 @@ pub(super) struct Own {
     pub(super) rng: Rng,
     pub(super) stacks: Cache,
     pub(super) sampler: Sampler,
-    /// When idle stacks should give their memory back; never, while there are none.
-    pub(super) trim_due: Moment,
     /// A stack has come back since the last look.
     pub(super) stacks_changed: bool,
     /// Dispatches from the LIFO slot in a row.
@@ -56,12 +58,12 @@ impl Core {
             mailbox: LockedQueue::new(),
             parker: Parker::new(),
             stats: CachePadded::new(Stats::default()),
+            trim_due: AtomicU64::new(Moment::NEVER.as_nanos()),
             own: UnsafeCell::new(Own {
                 tick: Tick::new(now),
                 rng: Rng::new(seed, index as u64),
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
-                trim_due: Moment::NEVER,
                 stacks_changed: false,
                 lifo_run: 0,
             }),

@@ -116,6 +116,26 @@ impl Shared {
         self.cores[index].parker.unpark(&self.driver);
     }
 
+    /// When the next worker should give memory of idle stacks back.
+    pub(super) fn next_trim(&self) -> Moment {
+        let due = self.cores.iter().map(|core| core.trim_due.load(Ordering::Relaxed)).min();
+        due.map_or(Moment::NEVER, Moment::from_nanos)
+    }
+
+    /// Wakes the workers that sleep over memory of idle stacks for too long; not the caller.
+    pub(super) fn wake_for_trim(&self, except: usize) {
+        let next = self.next_trim();
+        if next == Moment::NEVER || next > Moment::now() {
+            return;
+        }
+        let now = Moment::now().as_nanos();
+        for core in self.cores.iter().filter(|core| core.index != except) {
+            if core.trim_due.load(Ordering::Relaxed) <= now {
+                self.notify_worker(core.index);
+            }
+        }
+    }
+
     /// Wakes worker `index`, and no other, if it is parked.
     pub(super) fn notify_worker(&self, index: usize) {
         if self.idle.claim(index) {

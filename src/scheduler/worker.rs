@@ -267,19 +267,21 @@ impl Worker<'_> {
     /// In the poller if nobody else is there, on the thread otherwise.
     fn sleep(&self, now: Moment) {
         let parker = &self.core.parker;
+        self.trim_stacks(now);
         let Some(mut role) = self.role_to_sleep_in() else {
             return parker.sleep_on_thread(None);
         };
         let mut settled = Batch::new();
         self.shared.in_poller.store(self.core.index + 1, Ordering::Relaxed);
         parker.sleep_in_poller(|| {
-            let until = self.trim_stacks(now).min(self.deadline);
+            let until = || self.shared.next_trim().min(self.deadline);
             self.core.stats.polls.add(1);
             self.shared.driver.wait(&mut role, now, until, &mut settled);
         });
         self.shared.in_poller.store(0, Ordering::Relaxed);
         drop(role);
         self.push_settled(settled);
+        self.shared.wake_for_trim(self.core.index);
     }
 
     /// The role, unless somebody sleeps in it. A busy worker that holds it for a look will let go in
@@ -298,19 +300,23 @@ impl Worker<'_> {
 
     /// Gives back the memory of stacks that have been idle for long, when that is due; says when to
     /// come again.
-    fn trim_stacks(&self, now: Moment) -> Moment {
+    fn trim_stacks(&self, now: Moment) {
+        let before = Moment::from_nanos(self.core.trim_due.load(Ordering::Relaxed));
         let age = self.shared.config.stack_age;
         let own = self.own();
-        if own.trim_due == Moment::NEVER && own.stacks_changed {
-            own.trim_due = now.saturating_add(age);
+        let due = if before <= now {
             own.stacks_changed = false;
-        }
-        if own.trim_due <= now {
             let here = own.stacks.trim(now, age);
-            let pool = stack::trim(now, age);
-            own.trim_due = here.into_iter().chain(pool).min().unwrap_or(Moment::NEVER);
+            here.into_iter().chain(stack::trim(now, age)).min().unwrap_or(Moment::NEVER)
+        } else if before == Moment::NEVER && std::mem::take(&mut own.stacks_changed) {
+            now.saturating_add(age)
+        } else {
+            return;
+        };
+        self.core.trim_due.store(due.as_nanos(), Ordering::Relaxed);
+        if due != Moment::NEVER {
+            self.shared.driver.earlier_deadline(due);
         }
-        own.trim_due
     }
 
     /// Continues `fiber` from the worker's own stack, or starts it.
