@@ -1,11 +1,11 @@
 //! What goes wrong on real machines: peers that reset, signals, no descriptors left, numbers reused.
 
+mod common;
 mod net_support;
 
 use net_support::{Watchdog, current_thread, everywhere, listen, pair, workers};
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,14 +17,10 @@ fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// Runs one ignored test in a process of its own, where it may spoil what belongs to the process.
-fn alone(test: &str) {
-    let me = std::env::current_exe().unwrap();
-    let out =
-        Command::new(me).args([test, "--exact", "--ignored", "--nocapture"]).output().unwrap();
-    let text =
-        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success() && text.contains("1 passed"), "{:?}\n{text}", out.status);
+/// Runs the body of `test` in a process of its own, where it may spoil what belongs to the process.
+fn alone(test: &str, body: fn()) {
+    let left = common::child(test, &[], body);
+    assert!(left.status.success(), "{left:?}");
 }
 
 #[test]
@@ -180,12 +176,10 @@ fn a_late_event_wakes_nobody_wrongly() {
 
 #[test]
 fn no_descriptors_left_in_accept() {
-    alone("alone_no_descriptors_left");
+    alone("no_descriptors_left_in_accept", with_few_descriptors);
 }
 
-#[test]
-#[ignore = "lowers the limit of the process; run by no_descriptors_left_in_accept"]
-fn alone_no_descriptors_left() {
+fn with_few_descriptors() {
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current = Some(256);
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
@@ -212,7 +206,7 @@ fn alone_no_descriptors_left() {
 
 #[test]
 fn a_storm_of_timer_signals() {
-    alone("alone_a_storm_of_timer_signals");
+    alone("a_storm_of_timer_signals", in_a_storm);
 }
 
 static ALARMS: AtomicUsize = AtomicUsize::new(0);
@@ -273,9 +267,7 @@ fn echo_rounds(rounds: usize) {
     echo.join().unwrap();
 }
 
-#[test]
-#[ignore = "installs a handler for the process; run by a_storm_of_timer_signals"]
-fn alone_a_storm_of_timer_signals() {
+fn in_a_storm() {
     let _watch = Watchdog::new("storm");
     start_storm();
     current_thread().run(|| echo_rounds(20_000));
