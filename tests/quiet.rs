@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::time::Duration;
+use volt::net::{TcpListener, TcpStream};
 use volt::thread;
 
 /// Times that each other thread of the process was put to sleep or taken off its processor, with
@@ -42,7 +44,23 @@ fn an_idle_runtime_does_nothing_at_all() {
         })
         .collect();
     busy.into_iter().for_each(|fiber| fiber.join().unwrap());
-    // What stays: parked fibers, deadlines that are far away, and a waiting plain thread.
+    // What stays: parked fibers, deadlines that are far away, open connections and a listener.
+    let (server, client) = volt::run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = volt::go(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(7200))).unwrap();
+            let acceptor = volt::go(move || listener.accept().map(drop));
+            while let n @ 1.. = stream.read(&mut [0; 8]).unwrap() {
+                stream.write_all(&[7; 8][..n]).unwrap();
+            }
+            acceptor
+        });
+        client.write_all(&[1; 4]).unwrap();
+        client.read_exact(&mut [0; 4]).unwrap();
+        (server, client)
+    });
     let parked: Vec<_> = (0..50).map(|_| volt::go(thread::park)).collect();
     let far: Vec<_> = (0..50_u64)
         .map(|i| volt::go(move || thread::park_timeout(Duration::from_secs(3600 + i * 977))))
@@ -58,6 +76,10 @@ fn an_idle_runtime_does_nothing_at_all() {
     assert_eq!(before, after, "somebody woke while nothing happened");
 
     // And it was asleep, not dead.
+    drop(client);
+    let acceptor = server.join().unwrap();
+    acceptor.cancel();
+    assert!(volt::cancel::is_cancelled(&acceptor.join().unwrap().unwrap_err()));
     for fiber in parked.into_iter().chain(far) {
         fiber.thread().unpark();
         fiber.join().unwrap();
