@@ -87,3 +87,19 @@ fn a_fiber_that_never_has_to_wait_yields() {
         runtime.shutdown(LONG).unwrap();
     });
 }
+
+#[test]
+fn a_run_after_the_shutdown_says_so() {
+    let left = child("a_run_after_the_shutdown_says_so", &[], || {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let handle = runtime.handle().clone();
+        let inside = handle.go(move || {
+            // Dropped by its own fiber: from now on it only winds down.
+            drop(runtime);
+            std::panic::catch_unwind(|| volt::run(|| 1)).is_err()
+        });
+        assert!(inside.join().unwrap(), "it ran");
+    });
+    assert!(left.status.success(), "{left:?}");
+    assert!(left.text.contains("the runtime has been shut down"), "{left:?}");
+}

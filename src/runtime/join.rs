@@ -65,6 +65,11 @@ impl<T> JoinHandle<T> {
         }
     }
 
+    /// False if the runtime had been shut down.
+    pub(super) fn was_spawned(&self) -> bool {
+        self.fiber.is_some()
+    }
+
     /// Has the fiber ended? Its `join` then returns at once.
     pub fn is_finished(&self) -> bool {
         self.fiber.is_none_or(|fiber| fiber.state().load().is_done())

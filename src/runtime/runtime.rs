@@ -182,7 +182,9 @@ impl Drop for Runtime {
 }
 
 /// The result of a fiber that `run` has spawned, once it has ended.
+#[track_caller]
 fn finish<T>(fiber: JoinHandle<T>) -> T {
+    assert!(fiber.was_spawned(), "the runtime has been shut down: it runs nothing any more");
     match fiber.join() {
         Ok(value) => value,
         Err(payload) => resume_unwind(payload),

@@ -72,6 +72,23 @@ impl<T> Drop for Packet<'_, T> {
     }
 }
 
+/// What a scoped fiber runs. The closure is first, so that it is gone before the packet also where
+/// the fiber cannot run and both are only dropped.
+struct Body<'scope, F, T> {
+    f: F,
+    packet: Arc<Packet<'scope, T>>,
+}
+
+impl<F: FnOnce() -> T, T> Body<'_, F, T> {
+    fn run(self) {
+        let Body { f, packet } = self;
+        let result = catch_unwind(AssertUnwindSafe(f));
+        // SAFETY: nobody reads it before the fiber is done.
+        packet.result.with_mut(|place| unsafe { *place = Some(result) });
+        packet.accounted.store(true, Ordering::Release);
+    }
+}
+
 /// Owns the right to a scoped fiber's result; mirrors [`std::thread::ScopedJoinHandle`].
 pub struct ScopedJoinHandle<'scope, T> {
     fiber: JoinHandle<()>,
@@ -152,17 +169,10 @@ impl Builder {
             accounted: AtomicBool::new(false),
             borrow: PhantomData,
         });
-        let theirs = Arc::clone(&packet);
-        let body = move || {
-            let result = catch_unwind(AssertUnwindSafe(f));
-            // SAFETY: nobody reads it before the fiber is done.
-            theirs.result.with_mut(|place| unsafe { *place = Some(result) });
-            theirs.accounted.store(true, Ordering::Release);
-            drop(theirs);
-        };
-        // SAFETY: `scope` waits until both references to the packet are gone, and the closure drops
+        let body = Body { f, packet: Arc::clone(&packet) };
+        // SAFETY: `scope` waits until both references to the packet are gone, and the body drops
         // its own as its last act; so what `f` and `T` borrow outlives them.
-        let fiber = match unsafe { self.spawn_here(Location::caller(), body) } {
+        let fiber = match unsafe { self.spawn_here(Location::caller(), move || body.run()) } {
             Ok(fiber) => fiber,
             Err(error) => {
                 packet.accounted.store(true, Ordering::Release);
