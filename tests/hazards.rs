@@ -5,8 +5,8 @@ mod common;
 use common::{LONG, child, within};
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use volt::net::{TcpListener, TcpStream};
 use volt::runtime::Builder;
 
@@ -102,4 +102,47 @@ fn a_run_after_the_shutdown_says_so() {
     });
     assert!(left.status.success(), "{left:?}");
     assert!(left.text.contains("the runtime has been shut down"), "{left:?}");
+}
+
+/// The worker that waits for sockets and timers takes up a fiber that computes: another worker takes
+/// its place there, so that timers go on.
+#[test]
+fn a_computing_fiber_does_not_keep_timers_waiting() {
+    within(LONG, || {
+        let runtime = Builder::new().workers(2).build().unwrap();
+        for round in 0..20 {
+            let ticks = Arc::new(AtomicUsize::new(0));
+            let stop = Arc::new(AtomicBool::new(false));
+            let (theirs, stopped) = (Arc::clone(&ticks), Arc::clone(&stop));
+            let ticker = runtime.go(move || {
+                while !stopped.load(Ordering::Relaxed) {
+                    volt::sleep(Duration::from_micros(500));
+                    theirs.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let computing = runtime.go(move || {
+                let (mut far, _) = listener.accept().unwrap();
+                // Woken by a socket, so by the worker in the poller, and alone.
+                far.read_exact(&mut [0; 1]).unwrap();
+                let (start, from) = (Instant::now(), ticks.load(Ordering::Relaxed));
+                while ticks.load(Ordering::Relaxed) < from + 5 {
+                    assert!(
+                        start.elapsed() < LONG / 4,
+                        "round {round}: nobody looked at the timers"
+                    );
+                    std::hint::spin_loop();
+                }
+            });
+            // Any moment between two ticks.
+            std::thread::sleep(Duration::from_micros(3000 + round * 173));
+            near.write_all(&[1]).unwrap();
+            let result = computing.join();
+            stop.store(true, Ordering::Relaxed);
+            ticker.join().unwrap();
+            result.unwrap();
+        }
+        runtime.shutdown(LONG).unwrap();
+    });
 }

@@ -224,7 +224,8 @@ impl Worker<'_> {
         self.own().tick.begin(Moment::now());
     }
 
-    /// Enqueues what a turn of the driver settled.
+    /// Enqueues what a turn of the driver settled. Another worker is woken even for a single fiber:
+    /// whatever this worker runs now, and however long, somebody takes its place in the poller.
     fn push_settled(&self, settled: Batch) {
         let mut mine = Batch::new();
         for fiber in settled {
