@@ -33,3 +33,6 @@ pub(crate) use spawn::{
 pub use stats::WorkerStats;
 pub(crate) use switch::{park, yield_now};
 pub(crate) use worker::run;
+
+#[cfg(test)]
+mod tests;

@@ -75,6 +75,16 @@ impl Ring {
         }
     }
 
+    /// An empty ring whose next slot has number `index`.
+    #[cfg(test)]
+    pub(crate) fn at(index: u32) -> Ring {
+        let ring = Ring::new();
+        let head = Head { steal: index, real: index };
+        ring.head.store(head.pack(), Ordering::Relaxed);
+        ring.tail.store(index, Ordering::Relaxed);
+        ring
+    }
+
     #[inline(always)]
     fn slot(&self, index: u32) -> &UnsafeCell<MaybeUninit<FiberPtr>> {
         // SAFETY: masked to the length of the slice.
