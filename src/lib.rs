@@ -87,6 +87,9 @@ mod context;
 mod driver;
 #[cfg(not(loom))]
 mod fiber;
+#[cfg(loom)]
+#[path = "scheduler/idle.rs"]
+mod idle;
 #[cfg(not(loom))]
 mod io;
 #[cfg(not(loom))]

@@ -127,3 +127,101 @@ impl Idle {
         self.counts.fetch_sub(PARKED_ONE - SEARCHING_ONE, Ordering::AcqRel);
     }
 }
+
+/// Under loom: no interleaving of a worker that goes to bed and those who bring work loses a wake.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::primitives::sync::Arc;
+    use crate::primitives::sync::atomic::AtomicBool;
+    use loom::thread;
+
+    struct World {
+        idle: Idle,
+        work: AtomicBool,
+    }
+
+    impl World {
+        fn new(workers: usize) -> Arc<World> {
+            Arc::new(World { idle: Idle::new(workers), work: AtomicBool::new(false) })
+        }
+
+        /// Makes work visible; says who is to be woken. Relaxed: the fence in `notify` must do.
+        fn bring_work(&self) -> Option<usize> {
+            self.work.store(true, Ordering::Relaxed);
+            self.idle.notify(None)
+        }
+
+        /// Goes to bed; true if the last look saw nothing, so that it sleeps.
+        fn go_to_bed(&self, index: usize, was_searching: bool) -> bool {
+            self.idle.park(index, was_searching);
+            !self.work.load(Ordering::Relaxed)
+        }
+
+        fn counts(&self) -> (u64, u64) {
+            let counts = self.idle.counts.load(Ordering::Relaxed);
+            (counts >> 32, Idle::searching(counts))
+        }
+    }
+
+    #[test]
+    fn a_worker_that_parks_sees_the_work_or_is_woken() {
+        for was_searching in [false, true] {
+            loom::model(move || {
+                let world = World::new(1);
+                if was_searching {
+                    world.idle.begin_search_now();
+                }
+                let theirs = Arc::clone(&world);
+                let notifier = thread::spawn(move || theirs.bring_work());
+                let sleeps = world.go_to_bed(0, was_searching);
+                let claimed = notifier.join().unwrap();
+                assert!(!sleeps || claimed == Some(0), "asleep over work");
+            });
+        }
+    }
+
+    #[test]
+    fn of_two_that_park_one_sees_the_work_or_is_woken() {
+        loom::model(|| {
+            let world = World::new(2);
+            // The first searches, so the second may not, and goes to bed without a search.
+            world.idle.begin_search_now();
+            let first = Arc::clone(&world);
+            let searcher = thread::spawn(move || first.go_to_bed(0, true));
+            let second = Arc::clone(&world);
+            let other = thread::spawn(move || second.go_to_bed(1, false));
+            let claimed = world.bring_work();
+            let asleep = [searcher.join().unwrap(), other.join().unwrap()];
+            assert!(asleep != [true, true] || claimed.is_some(), "both asleep over work");
+        });
+    }
+
+    #[test]
+    fn a_parked_worker_is_claimed_once() {
+        loom::model(|| {
+            let world = World::new(1);
+            assert!(world.go_to_bed(0, false));
+            let theirs = Arc::clone(&world);
+            let other = thread::spawn(move || theirs.bring_work());
+            let claims = [world.bring_work(), other.join().unwrap()];
+            assert_eq!(claims.iter().flatten().count(), 1, "{claims:?}");
+            assert_eq!(world.idle.unpark(0), Left::Claimed);
+            assert_eq!(world.counts(), (0, 1));
+        });
+    }
+
+    #[test]
+    fn a_claim_that_meets_a_worker_on_its_way_leaks_no_searcher() {
+        loom::model(|| {
+            let world = World::new(1);
+            assert!(world.go_to_bed(0, false));
+            let theirs = Arc::clone(&world);
+            let notifier = thread::spawn(move || theirs.bring_work());
+            let left = world.idle.unpark(0);
+            let claimed = notifier.join().unwrap().is_some();
+            assert_eq!(left == Left::Claimed, claimed);
+            assert_eq!(world.counts(), (0, u64::from(claimed)));
+        });
+    }
+}
