@@ -99,6 +99,9 @@ mod primitives;
 mod scheduler;
 #[cfg(not(loom))]
 mod stack;
+#[cfg(loom)]
+#[path = "fiber/state.rs"]
+mod state;
 mod util;
 
 #[cfg(not(loom))]

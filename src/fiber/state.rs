@@ -339,6 +339,10 @@ impl State {
     }
 }
 
+#[cfg(all(test, loom))]
+#[path = "state_models.rs"]
+mod models;
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

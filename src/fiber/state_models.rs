@@ -1,0 +1,96 @@
+//! Under loom: a wait is settled once, and its waiter is made to run once, whoever comes when.
+
+use super::*;
+use crate::primitives::sync::Arc;
+use loom::thread;
+
+const ENDS: Ends = Ends { permit: true, cancel: true, blocks: false };
+
+/// A fiber that runs.
+fn running() -> Arc<State> {
+    let state = Arc::new(State::fresh());
+    assert!(state.start());
+    state
+}
+
+/// Runs `others` beside a fiber that waits, and checks that the right to make it run is given out
+/// exactly once: to one of the others, or back to the fiber, whose publish then fails.
+fn settles_once<const N: usize>(others: [fn(&State) -> Settle; N]) {
+    loom::model(move || {
+        let state = running();
+        state.begin_wait();
+        let others = others.map(|other| {
+            let state = Arc::clone(&state);
+            thread::spawn(move || other(&state))
+        });
+        let published = state.publish(ENDS).is_ok();
+        let settled = others.map(|other| other.join().unwrap());
+        let wakes = settled.iter().filter(|settle| **settle == Settle::Wake).count();
+        assert_eq!(wakes, usize::from(published), "{settled:?}, published: {published}");
+        assert!(!state.load().is_parked(), "left behind: {settled:?}");
+    });
+}
+
+#[test]
+fn a_wake_meets_a_park() {
+    settles_once([|state| state.settle(Outcome::Woken(1))]);
+}
+
+#[test]
+fn an_unpark_meets_a_park() {
+    settles_once([State::unpark]);
+}
+
+#[test]
+fn a_cancel_meets_a_park() {
+    settles_once([State::cancel]);
+}
+
+#[test]
+fn a_wake_a_timeout_and_a_park() {
+    settles_once([
+        |state| state.settle(Outcome::Woken(1)),
+        |state| state.settle(Outcome::TimedOut),
+    ]);
+}
+
+#[test]
+fn a_timeout_an_unpark_and_a_park() {
+    settles_once([|state| state.settle(Outcome::TimedOut), State::unpark]);
+}
+
+#[test]
+fn a_cancel_an_unpark_and_a_park() {
+    settles_once([State::cancel, State::unpark]);
+}
+
+#[test]
+fn a_permit_is_taken_once() {
+    loom::model(|| {
+        let state = running();
+        let theirs = Arc::clone(&state);
+        let other = thread::spawn(move || theirs.unpark());
+        let _ = state.unpark();
+        let early = state.take_permit();
+        let _ = other.join().unwrap();
+        let late = state.take_permit();
+        // Two unparks: one permit, or one before and one after it was taken.
+        assert!(early || late);
+        assert!(!state.take_permit());
+    });
+}
+
+#[test]
+fn the_end_and_the_handle_agree_who_drops_the_result() {
+    loom::model(|| {
+        let state = running();
+        let theirs = Arc::clone(&state);
+        let handle = thread::spawn(move || theirs.detach().is_err());
+        let kept_for_handle = state.finish(true).is_ok();
+        let handle_drops = handle.join().unwrap();
+        assert_eq!(kept_for_handle, handle_drops, "dropped twice, or never");
+        if !kept_for_handle {
+            assert!(state.finish(false).is_ok());
+        }
+    });
+}
