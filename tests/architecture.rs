@@ -74,7 +74,7 @@ fn read(root: &Path, file: &Path) -> Source {
 }
 
 fn is_test(source: &Source) -> bool {
-    source.path.contains("tests")
+    source.path.contains("tests") || source.path.contains("models")
 }
 
 /// The rooms that a source names after `crate::`.
