@@ -65,9 +65,8 @@ fn an_idle_runtime_does_nothing_at_all() {
     let far: Vec<_> = (0..50_u64)
         .map(|i| volt::go(move || thread::park_timeout(Duration::from_secs(3600 + i * 977))))
         .collect();
-    // Idle stacks give their memory back meanwhile: 2 s after their last use, those that moved to the
-    // shared pool by then 2 s later.
-    volt::sleep(Duration::from_secs(6));
+    // Idle stacks give their memory back meanwhile, 2 s after their last use.
+    volt::sleep(Duration::from_secs(3));
 
     let before = switches();
     assert!(before.values().any(|(name, _)| name.starts_with("volt-worker")), "{before:?}");

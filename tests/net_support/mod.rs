@@ -74,7 +74,10 @@ pub fn everywhere(body: impl Fn(World) + Send + Sync) {
 }
 
 /// Ends the process if it lives too long: a hang is a failure, and its core is worth looking at.
-pub struct Watchdog(#[allow(dead_code)] mpsc::Sender<()>);
+pub struct Watchdog {
+    /// Its drop tells the watcher that the test has ended.
+    _alive: mpsc::Sender<()>,
+}
 
 impl Watchdog {
     pub fn new(what: impl Into<String>) -> Watchdog {
@@ -89,7 +92,7 @@ impl Watchdog {
                 std::process::abort();
             }
         });
-        Watchdog(alive)
+        Watchdog { _alive: alive }
     }
 }
 
