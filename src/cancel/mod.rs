@@ -33,6 +33,14 @@ pub(crate) fn error() -> io::Error {
     io::Error::other(Cancelled)
 }
 
+/// Ends the calling fiber, whose wait was cancelled and has no error to return: unwinds with a payload
+/// of its own, without the panic hook.
+#[cold]
+#[allow(dead_code, reason = "the rooms whose waits unwind come next")]
+pub(crate) fn unwind() -> ! {
+    std::panic::resume_unwind(Box::new(Cancelled))
+}
+
 /// Is `error` there because the fiber was cancelled?
 ///
 /// ```
