@@ -88,6 +88,9 @@ mod driver;
 #[cfg(not(loom))]
 mod fiber;
 #[cfg(loom)]
+#[path = "scheduler/gate.rs"]
+mod gate;
+#[cfg(loom)]
 #[path = "scheduler/idle.rs"]
 mod idle;
 #[cfg(not(loom))]
@@ -119,6 +122,8 @@ pub mod thread;
 #[cfg(not(loom))]
 pub mod time;
 
+#[cfg(not(loom))]
+pub use park::blocking;
 #[cfg(not(loom))]
 pub use runtime::{JoinHandle, go, run, yield_now};
 #[cfg(not(loom))]

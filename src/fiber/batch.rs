@@ -72,6 +72,12 @@ impl Batch {
     }
 }
 
+impl Extend<FiberPtr> for Batch {
+    fn extend<I: IntoIterator<Item = FiberPtr>>(&mut self, fibers: I) {
+        fibers.into_iter().for_each(|fiber| self.push(fiber));
+    }
+}
+
 impl Iterator for Batch {
     type Item = FiberPtr;
 

@@ -13,8 +13,26 @@ use crate::stack::SlotHeader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
+/// Keeps those who look at a running fiber from outside away from its end.
+pub(crate) trait Seen {
+    /// The fiber's end is about to be published: from here on nobody outside may look at it, until
+    /// the host is told that it has [`finished`](Host::finished).
+    ///
+    /// # Safety
+    ///
+    /// Called by the fiber itself.
+    unsafe fn before_end();
+
+    /// The end was put off: the fiber's code runs on.
+    ///
+    /// # Safety
+    ///
+    /// Called by the fiber itself.
+    unsafe fn not_yet();
+}
+
 /// What the loop asks of the scheduler.
-pub(crate) trait Host {
+pub(crate) trait Host: Seen {
     /// The first act after a switch to a fresh stack: carries out the post-switch step, and returns
     /// the fiber to run.
     ///
@@ -54,7 +72,7 @@ pub(crate) extern "C" fn entry<H: Host>(transfer: usize) -> ! {
         // SAFETY: the host hands over a fiber that it has just started, and whose stack this is.
         unsafe { run(fiber) };
         // SAFETY: the fiber's code is over; result and locals are settled.
-        let (flow, wake) = unsafe { (H::ended(fiber), complete(fiber)) };
+        let (flow, wake) = unsafe { (H::ended(fiber), complete::<H>(fiber)) };
         // SAFETY: at the base, with nothing left that needs a drop.
         fiber = unsafe { H::finished(flow, wake) };
     }
@@ -89,19 +107,30 @@ pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Option<Wake> {
     // SAFETY: started, not run.
     unsafe {
         (fiber.vtable.fail)(fiber.as_non_null(), payload);
-        complete(fiber)
+        complete::<Unseen>(fiber)
     }
 }
 
+/// A fiber that has never run: nobody looks at it.
+struct Unseen;
+
+impl Seen for Unseen {
+    unsafe fn before_end() {}
+
+    unsafe fn not_yet() {}
+}
+
 /// Publishes the end of a fiber and frees its block if nobody holds it. The block is not the
-/// caller's any more after it.
+/// caller's any more after it, which nobody outside sees any more.
 ///
 /// # Safety
 ///
 /// The result is in its place; called once.
-unsafe fn complete(fiber: FiberPtr) -> Option<Wake> {
+unsafe fn complete<H: Seen>(fiber: FiberPtr) -> Option<Wake> {
     if fiber.state().load().has_join_handle() {
         let mut join = fiber.join.lock();
+        // SAFETY: called by the fiber, or by whoever ends it in its place.
+        unsafe { H::before_end() };
         // After this the block is touched only to unlock: the handle takes that lock before it lets
         // go of the block.
         if fiber.state().finish(true).is_ok() {
@@ -109,12 +138,16 @@ unsafe fn complete(fiber: FiberPtr) -> Option<Wake> {
             // SAFETY: the joiner is linked here, under this lock.
             return joiner.and_then(|joiner| unsafe { joiner.settle(Outcome::Woken(0)) });
         }
+        // SAFETY: as above.
+        unsafe { H::not_yet() };
     }
     // The join handle is gone for good: the result is the fiber's own to drop.
     // SAFETY: the result is there; a panic of its destructor ends here.
     forget_panics(|| unsafe { fiber.drop_result() });
     // SAFETY: at its end; the result's destructor may have made some.
     unsafe { drop_locals(fiber) };
+    // SAFETY: as above.
+    unsafe { H::before_end() };
     if !fiber.state().load().is_exclusive() {
         fiber.state().finish(false).expect("a join handle does not come back");
     }

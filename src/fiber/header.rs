@@ -86,6 +86,8 @@ pub(crate) struct Header {
     pub(crate) size: StackSize,
     /// One of the few whose stack use is measured at the end.
     pub(crate) sampled: bool,
+    /// The fiber is in `blocking` or `pinned`; its own. Its waits block its thread meanwhile.
+    pub(crate) pinned: UnsafeCell<bool>,
     /// How deep the fiber is in `cancel::shield`; the fiber's own.
     pub(crate) shields: UnsafeCell<u32>,
 }
@@ -125,6 +127,7 @@ impl Header {
             id: AtomicUsize::new(0),
             size: spec.size,
             sampled: spec.sampled,
+            pinned: UnsafeCell::new(false),
             shields: UnsafeCell::new(0),
         };
         // SAFETY: passed on.

@@ -30,7 +30,7 @@ mod waiters;
 
 pub(crate) use batch::Batch;
 pub(crate) use block::{Spec, allocate};
-pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};
+pub(crate) use entry::{Flow, Host, Seen, entry, fail, forget_panics};
 pub(crate) use header::{FiberPtr, Header, WaitInfo};
 pub use locals::{AccessError, LocalKey};
 pub(crate) use panic::install_hook;

@@ -35,6 +35,11 @@ impl FiberRef {
         FiberRef(fiber)
     }
 
+    /// The count stays with the queue entry that is left over; see [`FiberPtr::has_entry`].
+    pub(crate) fn leave(self) {
+        std::mem::forget(self);
+    }
+
     /// Makes the permit available; the wake, if there is one, is the caller's to carry out.
     #[must_use]
     pub(crate) fn unpark(&self) -> Option<Wake> {
@@ -74,6 +79,27 @@ impl Drop for FiberRef {
     fn drop(&mut self) {
         // SAFETY: this reference is one count.
         unsafe { release(self.0) };
+    }
+}
+
+impl FiberPtr {
+    /// Was the fiber started out of turn, and is the caller the first to come upon that? Then the
+    /// entry that was left over in some queue is the caller's: a worker that has taken it out drops
+    /// it; for whoever would enqueue the fiber it is the entry that is needed.
+    #[inline]
+    #[must_use]
+    pub(crate) fn has_entry(self) -> bool {
+        self.state().load().is_stale() && self.take_entry()
+    }
+
+    #[cold]
+    fn take_entry(self) -> bool {
+        let taken = self.state().take_stale();
+        if taken {
+            // SAFETY: the entry's count came with the bit.
+            unsafe { release(self) };
+        }
+        taken
     }
 }
 

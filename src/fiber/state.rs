@@ -80,6 +80,11 @@ const BY_PERMIT: u64 = 1 << 7;
 const BY_CANCEL: u64 = 1 << 8;
 /// The published wait blocks the fiber's thread.
 const BLOCKS: u64 = 1 << 9;
+/// The fiber's joiner started it, out of turn: the queue entry that was to start it is left over. It
+/// holds a reference, and whoever clears this bit takes it over: the worker that takes the entry out
+/// and skips it, or a waker, for whom it becomes the entry of the woken fiber. So a fiber never
+/// stands in two places.
+const STALE: u64 = 1 << 12;
 /// The two bits that tell how a settled wait ended.
 const OUTCOME_SHIFT: u32 = 10;
 const OUTCOME: u64 = 0b11 << OUTCOME_SHIFT;
@@ -131,6 +136,16 @@ impl Snapshot {
 
     pub(crate) fn is_fresh(self) -> bool {
         self.phase() == FRESH
+    }
+
+    /// Started, and with no queue entry but the one that the caller has: nearly all are.
+    #[inline(always)]
+    pub(crate) fn is_plain(self) -> bool {
+        self.phase() != FRESH && !self.is(STALE)
+    }
+
+    pub(crate) fn is_stale(self) -> bool {
+        self.is(STALE)
     }
 
     pub(crate) fn is_parked(self) -> bool {
@@ -217,6 +232,20 @@ impl State {
             return true;
         }
         self.update(|now| now.is_fresh().then(|| now.with_phase(ACTIVE))).is_ok()
+    }
+
+    /// Fresh to active, by the fiber's joiner, while an entry in some queue is still to start it. The
+    /// caller has made the reference that the entry holds from now on.
+    #[must_use]
+    pub(crate) fn start_out_of_turn(&self) -> bool {
+        let step = |now: Snapshot| Snapshot(now.with_phase(ACTIVE).0 | STALE);
+        self.update(|now| now.is_fresh().then(|| step(now))).is_ok()
+    }
+
+    /// Takes over the left-over entry, and the reference that it holds.
+    #[must_use]
+    pub(crate) fn take_stale(&self) -> bool {
+        self.0.fetch_and(!STALE, Ordering::AcqRel) & STALE != 0
     }
 
     /// Opens a wait: forgets how the one before ended. Called by the owner, with no node linked.

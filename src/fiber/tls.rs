@@ -10,6 +10,7 @@ use super::header::FiberPtr;
 use super::locals::Locals;
 use super::thread::ThreadBlock;
 use crate::primitives::sync::Arc;
+use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
@@ -20,8 +21,9 @@ pub(crate) const OPERATIONS: u32 = 128;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Seat {
-    /// The fiber that runs on this thread; null on the worker's own stack.
-    current: Cell<*mut super::header::Header>,
+    /// The fiber that runs on this thread; null on the worker's own stack. Written by this thread;
+    /// read by the supervisor, inside the gate of the worker's core.
+    current: AtomicPtr<super::header::Header>,
     /// Operations left before the running fiber should yield.
     pub(crate) operations: Cell<u32>,
     /// Empty control blocks.
@@ -31,7 +33,7 @@ pub(crate) struct Seat {
 impl Seat {
     pub(crate) const fn new() -> Seat {
         Seat {
-            current: Cell::new(ptr::null_mut()),
+            current: AtomicPtr::new(ptr::null_mut()),
             operations: Cell::new(OPERATIONS),
             blocks: Blocks::new(),
         }
@@ -39,13 +41,13 @@ impl Seat {
 
     #[inline(always)]
     pub(crate) fn current(&self) -> Option<FiberPtr> {
-        ptr::NonNull::new(self.current.get()).map(FiberPtr::from_non_null)
+        ptr::NonNull::new(self.current.load(Ordering::Relaxed)).map(FiberPtr::from_non_null)
     }
 
     /// Sets the fiber that runs, with a full budget.
     #[inline(always)]
     pub(crate) fn set_current(&self, fiber: Option<FiberPtr>) {
-        self.current.set(fiber.map_or(ptr::null_mut(), FiberPtr::as_ptr));
+        self.current.store(fiber.map_or(ptr::null_mut(), FiberPtr::as_ptr), Ordering::Relaxed);
         self.operations.set(OPERATIONS);
     }
 }

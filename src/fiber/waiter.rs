@@ -64,7 +64,7 @@ impl WaiterPtr {
         unsafe { self.wake(settle) }
     }
 
-    /// What a transition asks for.
+    /// What a transition asks for; `None` also where the fiber stands in a queue already.
     ///
     /// # Safety
     ///
@@ -80,7 +80,7 @@ impl WaiterPtr {
             Settle::Unblock => fiber().blocked_thread().map(Wake::Thread),
             // SAFETY: as promised by the caller; `kind` never changes.
             Settle::Wake => match unsafe { self.0.as_ref() }.kind {
-                Kind::Fiber => Some(Wake::Fiber(fiber())),
+                Kind::Fiber => Some(fiber()).filter(|fiber| !fiber.has_entry()).map(Wake::Fiber),
                 // SAFETY: it is a thread's.
                 Kind::Thread => Some(Wake::Thread(unsafe { self.thread() })),
             },

@@ -8,9 +8,11 @@
 //! 3. [`Parking::park`] returns how the wait ended: one outcome, settled once;
 //! 4. every node is unlinked, under its source's lock, before the waiting function returns.
 //!
-//! A fiber leaves its worker to others meanwhile. A plain thread sleeps; so does a fiber whose thread
-//! is unwinding from a panic, because the panic count belongs to the thread and must not be left to
-//! another fiber.
+//! A fiber leaves its worker to others meanwhile. A plain thread sleeps; so does a fiber in
+//! [`blocking`] or [`pinned`], and one whose thread is unwinding from a panic, because the panic count
+//! belongs to the thread and must not be left to another fiber. Its worker's core is handed on first.
+
+mod blocking;
 
 use crate::driver::Timer;
 use crate::fiber::{self, Ends, FiberPtr, ThreadBlock, WaitInfo, WaiterPtr, Waiters};
@@ -20,6 +22,9 @@ use crate::primitives::sync::{Arc, OnceLock};
 use crate::primitives::thread;
 use crate::scheduler::{self, Shared};
 use std::pin::pin;
+
+pub use blocking::blocking;
+pub(crate) use blocking::pinned;
 
 pub(crate) use crate::fiber::Outcome;
 pub(crate) use crate::scheduler::wake;
@@ -59,7 +64,15 @@ impl Wait {
 /// The calling fiber, if it may leave its worker now.
 #[inline]
 pub(crate) fn current_fiber() -> Option<FiberPtr> {
-    fiber::current().filter(|_| !thread::panicking())
+    fiber::current().filter(|fiber| !stays(*fiber))
+}
+
+/// Must `fiber`, which runs here, keep its thread now?
+#[inline]
+fn stays(fiber: FiberPtr) -> bool {
+    // SAFETY: the calling fiber's own.
+    let pinned = fiber.pinned.with(|pinned| unsafe { *pinned });
+    pinned || thread::panicking()
 }
 
 /// An open wait of the calling fiber or thread.
@@ -85,7 +98,7 @@ impl Parking {
             return Parking(Who::Thread(thread));
         };
         fiber.state().begin_wait();
-        Parking(if thread::panicking() { Who::Blocking(fiber) } else { Who::Fiber(fiber) })
+        Parking(if stays(fiber) { Who::Blocking(fiber) } else { Who::Fiber(fiber) })
     }
 
     /// Takes the unpark permit if it is there; no wait is needed then.
@@ -109,7 +122,8 @@ impl Parking {
         match &self.0 {
             Who::Fiber(fiber) => park_fiber(*fiber, wait),
             Who::Blocking(fiber) => {
-                scheduler::about_to_block();
+                // SAFETY: the calling fiber, on its worker.
+                unsafe { scheduler::hand_off(*fiber) };
                 fiber.wait_blocking(wait.ends(), wait.deadline)
             }
             Who::Thread(thread) => thread.wait(thread.state(), wait.ends(), wait.deadline),
@@ -117,8 +131,33 @@ impl Parking {
     }
 }
 
+/// Waits for the end of `joined`, which has not started, if the caller can run it meanwhile on this
+/// worker; `None`, with nothing done, if not. The caller holds its join handle, and is linked.
+pub(crate) fn join_by_running(parking: &Parking, wait: Wait, joined: FiberPtr) -> Option<Outcome> {
+    let Who::Fiber(fiber) = &parking.0 else { return None };
+    if !scheduler::start_to_join(joined) {
+        return None;
+    }
+    let ends = ends_of(*fiber, wait);
+    // SAFETY: the calling fiber, on its worker; `joined` was just started.
+    unsafe { scheduler::park_and_run(*fiber, ends, joined) };
+    Some(fiber.state().load().outcome())
+}
+
 #[inline]
 fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
+    let ends = ends_of(fiber, wait);
+    match wait.deadline.filter(|deadline| *deadline != Moment::NEVER) {
+        // SAFETY: the calling fiber, on its worker.
+        None => unsafe { scheduler::park(fiber, ends) },
+        Some(deadline) => park_until(fiber, ends, deadline),
+    }
+    fiber.state().load().outcome()
+}
+
+/// Notes the wait, and says what ends it besides its sources.
+#[inline]
+fn ends_of(fiber: FiberPtr, wait: Wait) -> Ends {
     check_stack(fiber, wait.reason);
     let info = WaitInfo { reason: wait.reason, object: wait.object, since: Moment::NEVER };
     // SAFETY: the calling fiber's own.
@@ -126,13 +165,7 @@ fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
         fiber.note_wait(info);
         fiber.shields.with(|depth| *depth != 0)
     };
-    let ends = Ends { cancel: wait.cancellable && !shielded, ..wait.ends() };
-    match wait.deadline.filter(|deadline| *deadline != Moment::NEVER) {
-        // SAFETY: the calling fiber, on its worker.
-        None => unsafe { scheduler::park(fiber, ends) },
-        Some(deadline) => park_until(fiber, ends, deadline),
-    }
-    fiber.state().load().outcome()
+    Ends { cancel: wait.cancellable && !shielded, ..wait.ends() }
 }
 
 /// A signal handler that runs on the alternate stack must not leave its thread.

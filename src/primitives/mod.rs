@@ -3,6 +3,12 @@
 //! Every other room takes these from here, so that the whole crate runs on `std` or, under
 //! `cfg(loom)`, on loom's checked versions. Chosen once, by file.
 
+#[cfg(not(loom))]
+#[path = "asymmetric.rs"]
+pub(crate) mod asymmetric;
+#[cfg(loom)]
+#[path = "asymmetric_loom.rs"]
+pub(crate) mod asymmetric;
 pub(crate) mod clock;
 pub(crate) mod random;
 pub(crate) mod thread;

@@ -5,7 +5,8 @@ pub(crate) use std::sync::{Arc, OnceLock};
 
 pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        compiler_fence, fence,
     };
 }
 

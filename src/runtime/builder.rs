@@ -1,7 +1,7 @@
 //! Settings of a runtime, checked before anything starts.
 
 use super::runtime::Runtime;
-use crate::scheduler::{Config, Hook, Migrate, Shared};
+use crate::scheduler::{Config, Hook, Migrate, Placement, Shared, Stall, StallHook};
 use crate::stack::StackSize;
 use crate::{fiber, park, stack};
 use std::io;
@@ -11,6 +11,12 @@ use std::time::Duration;
 const MAX_WORKERS: usize = 1024;
 /// How long an idle stack keeps its memory, unless set.
 const STACK_AGE: Duration = Duration::from_secs(2);
+/// The supervisor's period, unless set.
+const STALL_PERIOD: Duration = Duration::from_millis(100);
+const SHORTEST_STALL_PERIOD: Duration = Duration::from_millis(1);
+/// Fibers in blocking mode at the same time, unless set.
+const MAX_BLOCKING: usize = 512;
+const STEAL_ATTEMPTS: u32 = 32;
 
 /// Configures a [`Runtime`].
 ///
@@ -48,9 +54,19 @@ impl Builder {
                 workers: 1,
                 stack_size: StackSize::DEFAULT,
                 migrate: Migrate::default(),
+                placement: Placement::default(),
+                injector_every: None,
+                stealing: true,
+                steal_attempts: STEAL_ATTEMPTS,
+                park_timeout: None,
+                max_blocking: MAX_BLOCKING,
+                stall_period: Some(STALL_PERIOD),
+                learn_blocking: true,
+                force_migrate: false,
                 thread_name: "volt-worker".to_owned(),
                 on_thread_start: None,
                 on_thread_stop: None,
+                on_stall: None,
                 stack_age: STACK_AGE,
             },
         }
@@ -59,7 +75,9 @@ impl Builder {
     /// A runtime without threads: its fibers run on the thread that calls [`Runtime::run`], while it
     /// does. For tests, small tools and embedding.
     pub fn new_current_thread() -> Builder {
-        Builder { current_thread: true, ..Builder::new() }
+        let mut builder = Builder { current_thread: true, ..Builder::new() };
+        builder.config.stall_period = None;
+        builder
     }
 
     /// How many threads run fibers, from 1 to 1,024. A current-thread runtime has one.
@@ -106,6 +124,87 @@ impl Builder {
         self
     }
 
+    /// Where fibers go that plain threads, or fibers of other runtimes, spawn or wake.
+    pub fn placement(mut self, placement: Placement) -> Builder {
+        self.config.placement = placement;
+        self
+    }
+
+    /// A worker looks at the shared queue every so many dispatches. Unless set it does so about once a
+    /// millisecond, as the run time of its fibers tells, from every 8th to every 255th dispatch.
+    pub fn injector_every(mut self, dispatches: u32) -> Builder {
+        self.config.injector_every = Some(dispatches.max(1));
+        self
+    }
+
+    /// Whether idle workers take fibers from busy ones; they do unless this says no.
+    pub fn stealing(mut self, stealing: bool) -> Builder {
+        self.config.stealing = stealing;
+        self
+    }
+
+    /// How many times a worker without work looks at another worker's queue before it parks: 32 unless
+    /// set, and every worker once at least.
+    pub fn steal_attempts(mut self, attempts: u32) -> Builder {
+        self.config.steal_attempts = attempts;
+        self
+    }
+
+    /// Parked workers wake by themselves after this long, and look for work. They never need to: a
+    /// wake is not lost. For those who want to be sure.
+    pub fn park_timeout(mut self, timeout: Duration) -> Builder {
+        self.config.park_timeout = Some(timeout);
+        self
+    }
+
+    /// How many fibers may be in [`volt::blocking`](crate::blocking) at the same time, each with a
+    /// thread: 512 unless set, at least 1. Those beyond wait for one to return. Threads that replace
+    /// stalled workers do not count.
+    pub fn max_blocking(mut self, fibers: usize) -> Builder {
+        self.config.max_blocking = fibers;
+        self
+    }
+
+    /// After how long in one fiber without a wait a worker counts as stalled, and is replaced by
+    /// another thread: 100 ms unless set, at least 1 ms; `None` for no supervision, as on a
+    /// current-thread runtime unless set.
+    pub fn stall_period(mut self, period: Option<Duration>) -> Builder {
+        self.config.stall_period = period;
+        self
+    }
+
+    /// Whether fibers from a place in the code whose fibers have stalled start in blocking mode at
+    /// once, as long as one of them is stuck; they do unless this says no.
+    pub fn learn_blocking(mut self, learn: bool) -> Builder {
+        self.config.learn_blocking = learn;
+        self
+    }
+
+    /// Is told of every stall, on the supervisor's thread; a panic in it is printed and ends there.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// let runtime = volt::runtime::Builder::new()
+    ///     .stall_period(Some(Duration::from_millis(10)))
+    ///     .on_stall(|stall| eprintln!("stalled: the fiber spawned at {}", stall.site))
+    ///     .build()?;
+    /// runtime.run(|| std::thread::sleep(Duration::from_millis(50)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Builder {
+        self.config.on_stall = Some(StallHook::from(Box::new(hook) as Box<_>));
+        self
+    }
+
+    /// Lets every resume of a fiber move it to another worker than the last, so that code breaks early
+    /// that cannot stand it. `VOLT_FORCE_MIGRATE=1` in the environment does this for every runtime.
+    pub fn force_migrate(mut self, force: bool) -> Builder {
+        self.config.force_migrate = force;
+        self
+    }
+
     /// Starts the runtime.
     ///
     /// # Errors
@@ -126,17 +225,29 @@ impl Builder {
         if let Some(bytes) = self.stack_size {
             config.stack_size = StackSize::new(bytes)?;
         }
+        check(&config)?;
+        config.force_migrate |= std::env::var_os("VOLT_FORCE_MIGRATE").is_some_and(|on| on == "1");
         stack::install()?;
         stack::set_describe(super::describe::describe);
         fiber::install_hook();
         park::watch_forks();
-        let shared = Shared::new(config)?;
-        if self.current_thread {
-            Ok(Runtime::current_thread(shared))
-        } else {
-            Runtime::start(shared)
-        }
+        let held = if self.current_thread { 0 } else { config.workers };
+        let shared = Shared::new(config, held)?;
+        if self.current_thread { Runtime::current_thread(shared) } else { Runtime::start(shared) }
     }
+}
+
+fn check(config: &Config) -> io::Result<()> {
+    let message = match config.stall_period {
+        _ if config.max_blocking == 0 => {
+            "0 fibers in blocking mode: at least 1, or blocking could never return".to_owned()
+        }
+        Some(period) if period < SHORTEST_STALL_PERIOD => {
+            format!("a stall period of {period:?}: at least {SHORTEST_STALL_PERIOD:?}, or None")
+        }
+        _ => return Ok(()),
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 fn check_workers(n: usize) -> io::Result<usize> {

@@ -3,7 +3,7 @@
 use super::default::default_runtime;
 use super::join::JoinHandle;
 use crate::primitives::sync::Arc;
-use crate::scheduler::{self, Shared, SpawnOptions, WorkerStats};
+use crate::scheduler::{self, BlockingSite, BlockingStats, Shared, SpawnOptions, WorkerStats};
 use std::panic::Location;
 
 /// A counted reference to a runtime. It does not keep the runtime from being shut down.
@@ -18,20 +18,39 @@ pub struct Stats {
     pub live: u64,
     /// The sum over all workers, and over what plain threads did.
     pub total: WorkerStats,
-    /// Each worker's own counters.
+    /// Each worker's own counters; those that replaced stalled ones stand behind the others.
     pub workers: Vec<WorkerStats>,
+    /// Fibers that wait for each of those workers. A worker that blocks or has stalled keeps none.
+    pub queued: Vec<usize>,
+    /// All workers' queues as one.
+    pub queue: QueueStats,
+    /// Figures of [`volt::blocking`](crate::blocking).
+    pub blocking: BlockingStats,
+}
+
+/// The queues of runnable fibers, taken together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueStats {
+    /// Fibers that the workers' own queues hold; those beyond stand in the shared one, which has no
+    /// bound.
+    pub capacity: usize,
+    /// Workers that the runtime has.
+    pub workers: usize,
+    /// Workers that may run fibers at present, neither blocked nor stalled.
+    pub concurrency: usize,
+    /// Fibers that wait to run.
+    pub size: usize,
+    /// Times that a fiber has come to wait so; `dequeued` and `size` together.
+    pub enqueued: u64,
+    /// Times that one has been given the processor.
+    pub dequeued: u64,
 }
 
 impl Handle {
     /// The runtime that the calling fiber belongs to; the default runtime on a plain thread.
     pub fn current() -> Handle {
-        with_scheduler_here(|shared| {
-            // SAFETY: every scheduler lives in an `Arc`, which is alive while it runs this.
-            unsafe {
-                Arc::increment_strong_count(shared);
-                Handle(Arc::from_raw(shared))
-            }
-        })
+        with_scheduler_here(|shared| Handle(shared.to_arc()))
     }
 
     /// Starts a fiber that runs `f` on this runtime, from any thread.
@@ -50,7 +69,31 @@ impl Handle {
 
     /// Counters at this moment.
     pub fn stats(&self) -> Stats {
-        Stats { live: self.0.live(), total: self.0.totals(), workers: self.0.worker_stats() }
+        let total = self.0.totals();
+        let (queued, shared) = self.0.queued();
+        let (concurrency, workers) = self.0.running();
+        let size = queued.iter().sum::<usize>() + shared;
+        let queue = QueueStats {
+            capacity: workers * scheduler::QUEUE_CAPACITY,
+            workers,
+            concurrency,
+            size,
+            enqueued: total.dispatched + size as u64,
+            dequeued: total.dispatched,
+        };
+        Stats {
+            live: self.0.live(),
+            total,
+            workers: self.0.worker_stats(),
+            queued,
+            queue,
+            blocking: self.0.blocking.stats(),
+        }
+    }
+
+    /// The places in the code whose fibers have stalled a worker.
+    pub fn blocking_sites(&self) -> Vec<BlockingSite> {
+        self.0.blocking_sites()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The handle of a fiber: its result, its end, its cancel.
 
 use crate::fiber::{FiberPtr, FiberRef, forget_panics, release_block};
-use crate::park::{Parking, Wait};
+use crate::park::{self, Parking, Wait};
 use crate::scheduler::{self, Shared, SpawnOptions};
 use std::fmt;
 use std::marker::PhantomData;
@@ -130,7 +130,10 @@ fn wait_for_end(fiber: FiberPtr) {
         join.joiner = Some(parking.waiter());
     }
     let object = fiber.as_ptr() as usize;
-    let _ = parking.park(Wait { object, ..Wait::new("join") });
+    let wait = Wait { object, ..Wait::new("join") };
+    if park::join_by_running(&parking, wait, fiber).is_none() {
+        let _ = parking.park(wait);
+    }
     // Whoever settled this wait did it under the lock, and took the waiter out.
     debug_assert!(fiber.join.lock().joiner.is_none());
     drop(fiber.join.lock());

@@ -10,9 +10,9 @@ mod pool;
 #[allow(clippy::module_inception, reason = "the room's main type")]
 mod runtime;
 
-pub use crate::scheduler::{Migrate, WorkerStats};
+pub use crate::scheduler::{BlockingSite, BlockingStats, Migrate, Placement, Stall, WorkerStats};
 pub use builder::Builder;
-pub use handle::{Handle, Stats};
+pub use handle::{Handle, QueueStats, Stats};
 pub use join::JoinHandle;
 pub use runtime::{Runtime, ShutdownError};
 #[doc(hidden)]

@@ -5,98 +5,129 @@ use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex};
 use crate::primitives::thread;
-use crate::scheduler::{self, Shared};
+use crate::scheduler::{self, Shared, Starter};
 use std::io;
 
-/// The threads of one runtime.
-#[derive(Debug)]
+/// The threads of one runtime: workers, those that replace them, and the supervisor.
+#[derive(Debug, Default)]
 pub(super) struct Pool {
-    threads: Mutex<Vec<thread::JoinHandle<()>>>,
-    left: Arc<Left>,
+    threads: Mutex<Threads>,
+    left: Left,
 }
 
-/// Tells that a worker's thread leaves, also if one of its hooks has panicked.
+#[derive(Debug, Default)]
+struct Threads {
+    running: Vec<(usize, thread::JoinHandle<()>)>,
+    started: usize,
+}
+
+/// Tells that a thread leaves, also if one of its hooks has panicked.
 struct Leaving<'a> {
-    scheduler: &'a Shared,
-    left: &'a Left,
-    index: usize,
+    shared: &'a Shared,
+    pool: &'a Pool,
+    number: usize,
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.scheduler.leave();
-        self.left.indices.lock().push(self.index);
-        self.left.changed.settle_all().into_iter().for_each(park::wake);
+        self.shared.thread_leaves();
+        self.pool.left.numbers.lock().push(self.number);
+        self.pool.left.changed.settle_all().into_iter().for_each(park::wake);
     }
 }
 
-/// The indices of workers whose threads have left their loops and are about to end.
+/// The numbers of threads that are about to end.
 #[derive(Debug, Default)]
 struct Left {
-    indices: Mutex<Vec<usize>>,
+    numbers: Mutex<Vec<usize>>,
     changed: Waiters,
 }
 
 impl Pool {
-    pub(super) fn empty() -> Pool {
-        Pool { threads: Mutex::new(Vec::new()), left: Arc::default() }
-    }
-
-    /// Starts a thread for every worker.
-    pub(super) fn start(shared: &Arc<Shared>) -> io::Result<Pool> {
-        let pool = Pool::empty();
-        for index in 0..shared.config.workers {
-            let (scheduler, left) = (Arc::clone(shared), Arc::clone(&pool.left));
-            let started = thread::Builder::new()
-                .name(format!("{}-{index}", shared.config.thread_name))
-                .spawn(move || {
-                    let _leaving = Leaving { scheduler: &scheduler, left: &left, index };
-                    worker_thread(&scheduler, index);
-                });
-            match started {
-                Ok(thread) => pool.threads.lock().push(thread),
-                Err(error) => {
-                    shared.stop();
-                    let message =
-                        format!("worker thread {index} of {}: {error}", shared.config.workers);
-                    return Err(io::Error::new(error.kind(), message));
-                }
-            }
-        }
+    /// Starts the threads of `shared`: one for each of its first `held` cores, and the supervisor.
+    pub(super) fn start(shared: &Arc<Shared>, held: usize) -> io::Result<Arc<Pool>> {
+        let pool = Arc::<Pool>::default();
+        let starter = Arc::clone(&pool);
+        shared.set_starter(Starter(Box::new(move |shared, core| {
+            starter.start_worker(&shared.to_arc(), core)
+        })));
+        let workers = (0..held).try_for_each(|core| pool.start_worker(shared, core));
+        workers.and_then(|()| pool.start_supervisor(shared)).inspect_err(|_| shared.stop())?;
         Ok(pool)
     }
 
-    /// Joins the threads that leave until `deadline`; returns the names of the others, which are
-    /// detached.
-    pub(super) fn join(&self, deadline: Moment) -> Vec<String> {
-        let threads = std::mem::take(&mut *self.threads.lock());
-        let left = self.wait_left(threads.len(), deadline);
-        let mut stuck = Vec::new();
-        for (index, thread) in threads.into_iter().enumerate() {
-            if left.contains(&index) {
-                let _ = thread.join();
-            } else {
-                stuck.push(thread.thread().name().unwrap_or("<unnamed>").to_owned());
+    fn start_worker(self: &Arc<Pool>, shared: &Arc<Shared>, core: usize) -> io::Result<()> {
+        self.start_thread(
+            shared,
+            |number| format!("-{number}"),
+            move |shared| {
+                let config = &shared.config;
+                config.on_thread_start.iter().for_each(|hook| hook());
+                scheduler::run(shared, core);
+                config.on_thread_stop.iter().for_each(|hook| hook());
+            },
+        )
+    }
+
+    fn start_supervisor(self: &Arc<Pool>, shared: &Arc<Shared>) -> io::Result<()> {
+        let Some(period) = shared.config.stall_period else { return Ok(()) };
+        let body = move |shared: &Shared| scheduler::supervise(shared, period);
+        self.start_thread(shared, |_| "-supervisor".to_owned(), body)
+    }
+
+    fn start_thread(
+        self: &Arc<Pool>,
+        shared: &Arc<Shared>,
+        suffix: impl Fn(usize) -> String,
+        body: impl FnOnce(&Shared) + Send + 'static,
+    ) -> io::Result<()> {
+        // Over the start, so that who looks at the threads sees every one that has begun.
+        let mut threads = self.threads.lock();
+        self.reap(&mut threads);
+        let number = threads.started;
+        let name = format!("{}{}", shared.config.thread_name, suffix(number));
+        let (pool, scheduler) = (Arc::clone(self), Arc::clone(shared));
+        scheduler.thread_starts();
+        let thread = thread::Builder::new().name(name.clone()).spawn(move || {
+            let _leaving = Leaving { shared: &scheduler, pool: &pool, number };
+            block_signals();
+            body(&scheduler);
+        });
+        match thread {
+            Ok(thread) => {
+                threads.started += 1;
+                threads.running.push((number, thread));
+                Ok(())
+            }
+            Err(error) => {
+                shared.thread_leaves();
+                let message =
+                    format!("thread {name}: {error}; see the limit on threads (ulimit -u)");
+                Err(io::Error::new(error.kind(), message))
             }
         }
-        stuck
     }
 
-    fn wait_left(&self, all: usize, deadline: Moment) -> Vec<usize> {
+    /// Joins the threads that have left.
+    fn reap(&self, threads: &mut Threads) {
+        let left = std::mem::take(&mut *self.left.numbers.lock());
+        for number in left {
+            if let Some(place) = threads.running.iter().position(|(other, _)| *other == number) {
+                let _ = threads.running.swap_remove(place).1.join();
+            }
+        }
+    }
+
+    /// Joins the threads that leave until `deadline`; returns the names of the others, which are
+    /// detached. No thread is started any more.
+    pub(super) fn join(&self, deadline: Moment) -> Vec<String> {
+        let all = self.threads.lock().running.len();
         let wait = Wait { deadline: Some(deadline), ..Wait::new("shutdown") };
-        park::wait_until(&self.left.changed, wait, || self.left.indices.lock().len() >= all);
-        self.left.indices.lock().clone()
-    }
-}
-
-fn worker_thread(shared: &Shared, index: usize) {
-    block_signals();
-    if let Some(hook) = &shared.config.on_thread_start {
-        hook();
-    }
-    scheduler::run(shared, index, Moment::NEVER, &|| false);
-    if let Some(hook) = &shared.config.on_thread_stop {
-        hook();
+        park::wait_until(&self.left.changed, wait, || self.left.numbers.lock().len() >= all);
+        let mut threads = self.threads.lock();
+        self.reap(&mut threads);
+        let name = |thread: &thread::JoinHandle<()>| thread.thread().name().map(str::to_owned);
+        threads.running.drain(..).filter_map(|(_, thread)| name(&thread)).collect()
     }
 }
 

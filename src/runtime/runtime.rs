@@ -25,7 +25,7 @@ const LEAVE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Runtime {
     handle: ManuallyDrop<Handle>,
-    pool: Pool,
+    pool: Arc<Pool>,
     /// For a current-thread runtime: held by the thread that runs it.
     driven: Option<Mutex<()>>,
 }
@@ -54,16 +54,14 @@ impl std::error::Error for ShutdownError {}
 
 impl Runtime {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Runtime> {
-        let pool = Pool::start(&shared)?;
+        let pool = Pool::start(&shared, shared.config.workers)?;
         Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, driven: None })
     }
 
-    pub(super) fn current_thread(shared: Arc<Shared>) -> Runtime {
-        Runtime {
-            handle: ManuallyDrop::new(Handle(shared)),
-            pool: Pool::empty(),
-            driven: Some(Mutex::new(())),
-        }
+    pub(super) fn current_thread(shared: Arc<Shared>) -> io::Result<Runtime> {
+        let pool = Pool::start(&shared, 0)?;
+        let driven = Some(Mutex::new(()));
+        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, driven })
     }
 
     fn shared(&self) -> &Shared {
@@ -109,7 +107,7 @@ impl Runtime {
         let fiber = unsafe { JoinHandle::spawn(self.shared(), options, f) };
         if let Some(driven) = &self.driven {
             let _driver = driven.lock();
-            scheduler::run(self.shared(), 0, Moment::NEVER, &|| fiber.is_finished());
+            scheduler::run_here(self.shared(), Moment::NEVER, &|| fiber.is_finished());
         }
         finish(fiber)
     }
@@ -136,7 +134,7 @@ impl Runtime {
         let shared = self.shared();
         if deadline > Moment::now() {
             match &self.driven {
-                Some(_) => scheduler::run(shared, 0, deadline, &|| {
+                Some(_) => scheduler::run_here(shared, deadline, &|| {
                     shared.live() == 0 || Moment::now() >= deadline
                 }),
                 None => wait_drained(shared, deadline),
@@ -146,11 +144,9 @@ impl Runtime {
         let mut threads = Vec::new();
         // On one of its own workers it cannot wait for that worker to leave.
         if !scheduler::is_here(shared) {
-            if self.driven.is_some() {
-                shared.leave();
-            }
             threads = self.pool.join(deadline.max(Moment::now().saturating_add(LEAVE)));
         }
+        shared.drop_unstarted();
         match shared.live() {
             0 if threads.is_empty() => Ok(()),
             fibers => Err(ShutdownError { fibers, threads }),

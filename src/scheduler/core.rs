@@ -1,26 +1,36 @@
 //! What a worker owns: its queues, its bed, its counters, its stacks.
 
+use super::gate::Gate;
 use super::locked_queue::LockedQueue;
 use super::parker::Parker;
 use super::ring::Ring;
 use super::slot::LifoSlot;
 use super::stats::Stats;
 use super::tick::Tick;
+use crate::fiber::{FiberPtr, Seat};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::UnsafeCell;
-use crate::primitives::sync::atomic::AtomicU64;
+use crate::primitives::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::stack::{Cache, Sampler, StackSize};
 use crate::util::rng::Rng;
 use crossbeam_utils::CachePadded;
+use std::panic::Location;
+use std::ptr;
 
 /// One worker's share of the scheduler. Others reach only what is marked so.
+///
+/// Held by one worker at a time, or by nobody; `crew` says by whom.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(super) index: usize,
     /// Thieves take from it.
     pub(super) ring: Ring,
-    /// Thieves may take from it.
+    /// The supervisor takes from it, inside the gate.
     pub(super) slot: LifoSlot,
+    pub(super) gate: Gate,
+    /// The seat of the worker that holds the core, or null. Read inside the gate; while the gate is
+    /// free, the fiber that it names is alive.
+    seat: AtomicPtr<Seat>,
     /// Anyone puts fibers here that this worker and no other should run, or should run first.
     pub(super) mailbox: LockedQueue,
     /// Anyone unparks it.
@@ -30,6 +40,9 @@ pub(crate) struct Core {
     /// When the worker's idle stacks should give their memory back, in nanoseconds. Written by the
     /// worker before it sleeps, read by the one in the poller, which wakes it then.
     pub(super) trim_due: AtomicU64,
+    /// The spawn site of the fiber that has stalled the worker. Written by the supervisor before the
+    /// worker sees that it is stalled.
+    pub(super) stalled_site: AtomicPtr<Location<'static>>,
     own: UnsafeCell<Own>,
 }
 
@@ -44,28 +57,36 @@ pub(super) struct Own {
     pub(super) stacks_changed: bool,
     /// Dispatches from the LIFO slot in a row.
     pub(super) lifo_run: u32,
+    /// Fibers that have started here, have not ended, and may not move.
+    pub(super) homed: usize,
 }
 
 // SAFETY: `own` is reached through `Core::own` only, by the worker that holds the core.
 unsafe impl Sync for Core {}
+// SAFETY: as above; the seat is a pointer that is followed inside the gate.
+unsafe impl Send for Core {}
 
 impl Core {
-    pub(super) fn new(index: usize, seed: u64, size: StackSize, now: Moment) -> Core {
+    pub(super) fn new(index: usize, seed: u64, size: StackSize, tick: Tick) -> Core {
         Core {
             index,
             ring: Ring::new(),
             slot: LifoSlot::new(),
+            gate: Gate::new(),
+            seat: AtomicPtr::new(ptr::null_mut()),
             mailbox: LockedQueue::new(),
             parker: Parker::new(),
             stats: CachePadded::new(Stats::default()),
             trim_due: AtomicU64::new(Moment::NEVER.as_nanos()),
+            stalled_site: AtomicPtr::new(ptr::null_mut()),
             own: UnsafeCell::new(Own {
-                tick: Tick::new(now),
+                tick,
                 rng: Rng::new(seed, index as u64),
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
                 stacks_changed: false,
                 lifo_run: 0,
+                homed: 0,
             }),
         }
     }
@@ -81,5 +102,24 @@ impl Core {
     pub(super) unsafe fn own(&self) -> &mut Own {
         // SAFETY: passed on.
         self.own.with_mut(|own| unsafe { &mut *own })
+    }
+
+    /// Owner: the worker of `seat` holds the core from now on; null for nobody.
+    pub(super) fn set_seat(&self, seat: *const Seat) {
+        self.gate.enter();
+        self.seat.store(seat.cast_mut(), Ordering::Relaxed);
+        self.gate.exit();
+    }
+
+    /// Inside the gate: the fiber that runs on this core.
+    pub(super) fn running(&self) -> Option<FiberPtr> {
+        let seat = self.seat.load(Ordering::Relaxed);
+        // SAFETY: the holder clears the place, inside the gate, before its seat goes.
+        unsafe { seat.as_ref() }.and_then(Seat::current)
+    }
+
+    /// Does a worker hold the core? A hint.
+    pub(super) fn is_held(&self) -> bool {
+        !self.seat.load(Ordering::Relaxed).is_null()
     }
 }

@@ -31,12 +31,18 @@ pub(crate) enum Left {
 }
 
 impl Idle {
-    pub(crate) fn new(workers: usize) -> Idle {
+    /// For `workers` that run at a time, on any of `cores`.
+    pub(crate) fn new(workers: usize, cores: usize) -> Idle {
         Idle {
             counts: CachePadded::new(AtomicU64::new(0)),
-            parked: Bitmap::new(workers),
+            parked: Bitmap::new(cores),
             workers: workers as u64,
         }
+    }
+
+    /// Is worker `index` parked? A hint.
+    pub(crate) fn is_parked(&self, index: usize) -> bool {
+        self.parked.is_set(index)
     }
 
     fn searching(counts: u64) -> u64 {
@@ -143,7 +149,7 @@ mod models {
 
     impl World {
         fn new(workers: usize) -> Arc<World> {
-            Arc::new(World { idle: Idle::new(workers), work: AtomicBool::new(false) })
+            Arc::new(World { idle: Idle::new(workers, workers), work: AtomicBool::new(false) })
         }
 
         /// Makes work visible; says who is to be woken. Relaxed: the fence in `notify` must do.

@@ -48,14 +48,17 @@ impl LockedQueue {
         Ok(())
     }
 
-    /// Appends all of `batch` under one lock.
-    pub(crate) fn push_batch(&self, mut batch: Batch) {
+    /// Appends all of `batch` under one lock; gives it back if the queue has been closed.
+    pub(crate) fn push_batch(&self, mut batch: Batch) -> Batch {
         if batch.is_empty() {
-            return;
+            return batch;
         }
         let mut inner = self.inner.lock();
-        inner.fibers.append(&mut batch);
-        self.len.store(inner.fibers.len(), Ordering::Release);
+        if !inner.closed {
+            inner.fibers.append(&mut batch);
+            self.len.store(inner.fibers.len(), Ordering::Release);
+        }
+        batch
     }
 
     /// Takes up to `count` of the oldest under one lock.

@@ -5,17 +5,29 @@
 //! begins in `schedule.rs`; where a worker looks for work, in `worker.rs`; how a fiber is left, in
 //! `switch.rs`.
 
+mod bed;
+mod config;
 mod core;
+mod cores;
+mod crew;
+mod gate;
+mod hand_off;
 mod idle;
+mod join;
+mod limit;
 mod locked_queue;
 mod parker;
+mod placement;
 mod ring;
 mod schedule;
+mod search;
 mod shared;
+mod sites;
 mod slot;
 mod spawn;
 mod stats;
 mod steal;
+mod supervisor;
 mod switch;
 mod tick;
 mod worker;
@@ -23,16 +35,23 @@ mod worker;
 /// Dispatches from the LIFO slot in a row, after which it is flushed to the ring.
 const LIFO_RUNS: u32 = 3;
 
+pub(crate) use config::{Config, Hook, StallHook};
+pub use config::{Migrate, Placement};
+pub(crate) use hand_off::{hand_off, regain_core};
+pub(crate) use join::start_to_join;
+pub use limit::BlockingStats;
+pub(crate) use ring::CAPACITY as QUEUE_CAPACITY;
 pub(crate) use schedule::wake;
-pub use shared::Migrate;
-pub(crate) use shared::{Config, Hook, Shared};
+pub(crate) use shared::{Shared, Starter};
+pub use sites::BlockingSite;
 pub(crate) use spawn::{
-    SpawnOptions, about_to_block, count_budget_yield, current, current_worker_index, is_here,
-    release, spawn,
+    SpawnOptions, count_budget_yield, current, current_worker_index, is_here, release, spawn,
 };
 pub use stats::WorkerStats;
-pub(crate) use switch::{park, yield_now};
-pub(crate) use worker::run;
+pub use supervisor::Stall;
+pub(crate) use supervisor::supervise;
+pub(crate) use switch::{park, park_and_run, yield_now};
+pub(crate) use worker::{run, run_here};
 
 #[cfg(test)]
 mod tests;

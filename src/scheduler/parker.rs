@@ -1,7 +1,7 @@
 //! How one worker sleeps: on its thread, or in the poller if nobody else waits there.
 
 use crate::driver::Driver;
-use crate::primitives::sync::OnceLock;
+use crate::primitives::sync::Mutex;
 use crate::primitives::sync::atomic::{AtomicU32, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
@@ -15,17 +15,17 @@ const NOTIFIED: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Parker {
     state: AtomicU32,
-    thread: OnceLock<Thread>,
+    thread: Mutex<Option<Thread>>,
 }
 
 impl Parker {
     pub(crate) fn new() -> Parker {
-        Parker { state: AtomicU32::new(AWAKE), thread: OnceLock::new() }
+        Parker { state: AtomicU32::new(AWAKE), thread: Mutex::new(None) }
     }
 
-    /// Names the thread that sleeps here; before its first sleep.
+    /// Names the thread that sleeps here from now on.
     pub(crate) fn set_thread(&self) {
-        let _ = self.thread.set(std::thread::current());
+        *self.thread.lock() = Some(std::thread::current());
     }
 
     /// Announces a sleep of the given kind; `false` if an unpark has come, which is then taken.
@@ -68,7 +68,7 @@ impl Parker {
     pub(crate) fn unpark(&self, driver: &Driver) {
         match self.state.swap(NOTIFIED, Ordering::AcqRel) {
             ON_THREAD => {
-                if let Some(thread) = self.thread.get() {
+                if let Some(thread) = &*self.thread.lock() {
                     thread.unpark();
                 }
             }

@@ -7,11 +7,32 @@
 //! - From anywhere else: the injector, and a worker is woken.
 //! - A fiber that must not move: the mailbox of its home worker, which is woken.
 
+use super::config::Migrate;
 use super::shared::Shared;
-use super::switch::may_move;
 use super::worker::Worker;
-use crate::fiber::{FiberPtr, Wake};
+use crate::fiber::{Batch, FiberPtr, Wake};
 use crate::primitives::sync::atomic::Ordering;
+
+/// Takes in a fiber from a queue: starts it if it is fresh. False if there is nothing to run: the
+/// entry was left over.
+#[inline(always)]
+pub(super) fn admit(fiber: FiberPtr) -> bool {
+    fiber.state().load().is_plain() || admit_fresh(fiber)
+}
+
+#[inline]
+fn admit_fresh(fiber: FiberPtr) -> bool {
+    loop {
+        let now = fiber.state().load();
+        if now.is_stale() {
+            if fiber.has_entry() {
+                return false;
+            }
+        } else if !now.is_fresh() || fiber.state().start() {
+            return true;
+        }
+    }
+}
 
 /// Makes a settled waiter run.
 #[inline]
@@ -46,10 +67,14 @@ impl Worker<'_> {
     /// A woken or new fiber: it runs next.
     #[inline]
     pub(super) fn push_woken(&self, fiber: FiberPtr) {
-        if self.send_home(fiber) {
+        if self.enqueued_elsewhere(fiber) {
             return;
         }
-        if let Some(displaced) = self.core.slot.put(fiber) {
+        let core = self.held();
+        core.gate.enter();
+        let displaced = core.slot.put(fiber);
+        core.gate.exit();
+        if let Some(displaced) = displaced {
             self.push_back(displaced);
         }
     }
@@ -57,7 +82,7 @@ impl Worker<'_> {
     /// A fiber that let others go first.
     #[inline]
     pub(super) fn push_yielded(&self, fiber: FiberPtr) {
-        if !self.send_home(fiber) {
+        if !self.enqueued_elsewhere(fiber) {
             self.push_back(fiber);
         }
     }
@@ -66,7 +91,7 @@ impl Worker<'_> {
     #[inline]
     pub(super) fn push_back(&self, fiber: FiberPtr) {
         self.push_quietly(fiber);
-        if self.shared.cores.len() > 1 {
+        if self.shared.config.workers > 1 {
             self.shared.notify();
         }
     }
@@ -74,41 +99,86 @@ impl Worker<'_> {
     /// As `push_back`, for a caller that wakes others itself.
     #[inline]
     pub(super) fn push_quietly(&self, fiber: FiberPtr) {
-        if let Err(batch) = self.core.ring.push(fiber) {
-            self.core.stats.overflows.add(1);
-            self.shared.injector.push_batch(batch);
+        let core = self.held();
+        if let Err(batch) = core.ring.push(fiber) {
+            core.stats.overflows.add(1);
+            self.shared.injector_takes(batch);
         }
     }
 
-    /// Under `Migrate::BeforeStart`, puts a started fiber into its home's mailbox.
+    /// Enqueues a fiber that must not go into this worker's own queues: one that may not move here,
+    /// or any while this worker's place is taken by another.
     #[inline(always)]
-    pub(super) fn send_home(&self, fiber: FiberPtr) -> bool {
-        if may_move(self.shared, fiber) {
+    pub(super) fn enqueued_elsewhere(&self, fiber: FiberPtr) -> bool {
+        if self.shared.goes_anywhere(fiber) && !self.is_vacated() {
             return false;
         }
-        self.shared.push_home(fiber);
+        self.shared.push_from_outside(fiber);
         true
     }
 }
 
 impl Shared {
-    /// From a thread that is no worker of this scheduler.
+    /// From a thread that is no worker of this scheduler, or that has no core.
     #[cold]
     pub(super) fn push_from_outside(&self, fiber: FiberPtr) {
-        if may_move(self, fiber) {
-            match self.injector.push(fiber) {
-                Ok(()) => self.notify(),
-                Err(fiber) => self.abandon(fiber),
-            }
-        } else {
-            self.push_home(fiber);
+        if !self.may_move(fiber) {
+            return self.push_home(fiber);
+        }
+        let target = match self.config.force_migrate {
+            true => self.pick_to_migrate(fiber),
+            false => self.place(),
+        };
+        match target {
+            Some(core) => self.push_mail(core, fiber),
+            None => self.push_to_injector(fiber),
+        }
+    }
+
+    /// May `fiber` go into the queues of any worker, the last one's too?
+    #[inline(always)]
+    fn goes_anywhere(&self, fiber: FiberPtr) -> bool {
+        self.moves_freely || fiber.home.load(Ordering::Relaxed) == 0
+    }
+
+    fn may_move(&self, fiber: FiberPtr) -> bool {
+        self.config.migrate == Migrate::Anytime || fiber.home.load(Ordering::Relaxed) == 0
+    }
+
+    /// Into the mailbox of `core`, which anyone may take from who may run the fiber.
+    pub(super) fn push_mail(&self, core: usize, fiber: FiberPtr) {
+        match self.cores.get(core).mailbox.push(fiber) {
+            Ok(()) if self.idle.claim(core) => self.unpark(core),
+            Ok(()) => self.notify(),
+            Err(fiber) => self.abandon(fiber),
+        }
+    }
+
+    #[cold]
+    pub(super) fn push_to_injector(&self, fiber: FiberPtr) {
+        match self.injector.push(fiber) {
+            Ok(()) => self.notify(),
+            Err(fiber) => self.abandon(fiber),
+        }
+    }
+
+    pub(super) fn push_all_to_injector(&self, batch: Batch) {
+        if !batch.is_empty() {
+            self.injector_takes(batch);
+            self.notify();
+        }
+    }
+
+    fn injector_takes(&self, batch: Batch) {
+        for fiber in self.injector.push_batch(batch) {
+            self.abandon(fiber);
         }
     }
 
     #[cold]
     fn push_home(&self, fiber: FiberPtr) {
         let home = fiber.home.load(Ordering::Relaxed) as usize - 1;
-        match self.cores[home].mailbox.push(fiber) {
+        match self.cores.get(home).mailbox.push(fiber) {
             Ok(()) => self.notify_worker(home),
             Err(fiber) => self.abandon(fiber),
         }

@@ -1,63 +1,37 @@
 //! What all workers of a runtime share.
 
+use super::config::{Config, Migrate, Placement};
 use super::core::Core;
+use super::cores::Cores;
+use super::crew::Crew;
 use super::idle::Idle;
+use super::limit::Limit;
 use super::locked_queue::LockedQueue;
+use super::schedule::admit;
+use super::sites::{BlockingSite, Sites};
 use super::stats::{Stats, WorkerStats};
+use super::supervisor::Watch;
+use super::tick::Tick;
 use crate::driver::Driver;
 use crate::fiber::{self, FiberPtr, Waiters};
+use crate::primitives::asymmetric;
 use crate::primitives::clock::Moment;
 use crate::primitives::random;
-use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use crate::stack::StackSize;
+use crate::primitives::sync::{Arc, OnceLock};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::io;
-use std::time::Duration;
-
-/// Whether a fiber that has started may go on upon another worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Migrate {
-    /// At any wait: the best balance, and the contract of [the crate's docs](crate) applies.
-    #[default]
-    Anytime,
-    /// Only before it first runs: afterwards it stays on its thread, so thread-locals stay its own.
-    BeforeStart,
-}
-
-/// A hook that runs on a worker's own stack.
-pub(crate) type Hook = Arc<dyn Fn() + Send + Sync>;
-
-/// The settings of one scheduler, checked by `runtime`.
-#[derive(Clone)]
-pub(crate) struct Config {
-    pub(crate) workers: usize,
-    pub(crate) stack_size: StackSize,
-    pub(crate) migrate: Migrate,
-    pub(crate) thread_name: String,
-    pub(crate) on_thread_start: Option<Hook>,
-    pub(crate) on_thread_stop: Option<Hook>,
-    /// How long an idle stack keeps its memory.
-    pub(crate) stack_age: Duration,
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("workers", &self.workers)
-            .field("stack_size", &self.stack_size)
-            .field("migrate", &self.migrate)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The scheduler of one runtime.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) driver: Arc<Driver>,
-    pub(super) cores: Box<[Core]>,
+    /// Fibers may go on upon any worker, their own included.
+    pub(super) moves_freely: bool,
+    pub(super) cores: Cores,
+    pub(super) crew: Crew,
     pub(super) injector: CachePadded<LockedQueue>,
     pub(super) idle: Idle,
     /// The worker that sleeps in the poller plus one, or 0; a hint for `notify`.
@@ -66,31 +40,88 @@ pub(crate) struct Shared {
     pub(super) outside: CachePadded<Stats>,
     /// Workers leave once this is set and they find no work.
     pub(super) stopping: AtomicBool,
-    /// Workers that have left for good.
-    left: AtomicUsize,
+    /// Threads that run fibers, or may: workers, and those who wait for a core.
+    threads: AtomicUsize,
+    /// Starts a thread for a core; set by `runtime` before the first fiber.
+    starter: OnceLock<Starter>,
+    /// How many fibers may be in blocking mode.
+    pub(crate) blocking: Limit,
+    pub(super) sites: Sites,
+    pub(super) watch: Watch,
+    /// For the choice of a core for fibers from outside, and of a worker to move to.
+    pub(super) turn: AtomicUsize,
     /// Somebody waits for the last fiber to end.
     pub(super) draining: AtomicBool,
     pub(crate) drained: Waiters,
+    pub(super) seed: u64,
+}
+
+/// Starts a thread that calls [`run`](super::run) with the given core.
+pub(crate) struct Starter(pub(crate) Box<Start>);
+
+type Start = dyn Fn(&Shared, usize) -> io::Result<()> + Send + Sync;
+
+impl fmt::Debug for Starter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Starter")
+    }
+}
+
+fn new_core(config: &Config, seed: u64, index: usize) -> Core {
+    let tick = Tick::new(Moment::now(), config.injector_every);
+    Core::new(index, seed, config.stack_size, tick)
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config) -> io::Result<Arc<Shared>> {
-        let now = Moment::now();
-        let seed = random::seed().wrapping_add(now.as_nanos());
-        let core = |index| Core::new(index, seed, config.stack_size, now);
+    /// A scheduler whose first `held` cores are about to get threads.
+    pub(crate) fn new(config: Config, held: usize) -> io::Result<Arc<Shared>> {
+        asymmetric::register();
+        let seed = random::seed().wrapping_add(Moment::now().as_nanos());
+        let cores = Cores::new(config.workers, |index| new_core(&config, seed, index));
         Ok(Arc::new(Shared {
             driver: Driver::new(config.workers)?,
-            cores: (0..config.workers).map(core).collect(),
+            crew: Crew::new(held, config.workers),
             injector: CachePadded::new(LockedQueue::new()),
-            idle: Idle::new(config.workers),
+            idle: Idle::new(config.workers, cores.capacity()),
+            cores,
+            moves_freely: config.migrate == Migrate::Anytime && !config.force_migrate,
             in_poller: AtomicUsize::new(0),
             outside: CachePadded::new(Stats::default()),
             stopping: AtomicBool::new(false),
-            left: AtomicUsize::new(0),
+            threads: AtomicUsize::new(0),
+            starter: OnceLock::new(),
+            blocking: Limit::new(config.max_blocking),
+            sites: Sites::new(config.learn_blocking),
+            watch: Watch::new(),
+            turn: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             drained: Waiters::default(),
+            seed,
             config,
         }))
+    }
+
+    /// One more core, for the replacement of a worker that has stalled.
+    pub(super) fn add_core(&self) -> Option<usize> {
+        self.cores.add(|index| new_core(&self.config, self.seed, index))
+    }
+
+    /// Says how a thread for a core is started. Once, before the first fiber.
+    pub(crate) fn set_starter(&self, starter: Starter) {
+        let _ = self.starter.set(starter);
+    }
+
+    /// Starts a thread that holds `core`. Where the system has none to give the core stays free: it
+    /// runs again when another thread comes back.
+    pub(super) fn start_thread(&self, core: usize) -> bool {
+        let started = self.starter.get().is_some_and(|starter| starter.0(self, core).is_ok());
+        if started {
+            self.outside.threads_started.add_shared(1);
+        } else {
+            self.outside.threads_refused.add_shared(1);
+            self.crew.put_down(core);
+        }
+        started
     }
 
     /// The scheduler of a fiber.
@@ -99,6 +130,15 @@ impl Shared {
     /// are done, and leaks it otherwise.
     pub(crate) fn of(fiber: FiberPtr) -> *const Shared {
         fiber.scheduler.cast()
+    }
+
+    /// Another owner of `self`.
+    pub(crate) fn to_arc(&self) -> Arc<Shared> {
+        // SAFETY: every scheduler lives in an `Arc`, which somebody holds while this borrow lasts.
+        unsafe {
+            Arc::increment_strong_count(self);
+            Arc::from_raw(self)
+        }
     }
 
     /// Wakes a worker to look for work, if one should come. Call it after the work is visible.
@@ -113,12 +153,14 @@ impl Shared {
     #[cold]
     pub(super) fn unpark(&self, index: usize) {
         self.outside.wakes.add_shared(1);
-        self.cores[index].parker.unpark(&self.driver);
+        self.cores.get(index).parker.unpark(&self.driver);
     }
 
     /// When the next worker should give memory of idle stacks back.
     pub(super) fn next_trim(&self) -> Moment {
-        let due = self.cores.iter().map(|core| core.trim_due.load(Ordering::Relaxed)).min();
+        // A worker that is awake sees to it when it next sleeps.
+        let parked = self.cores.iter().filter(|core| self.idle.is_parked(core.index));
+        let due = parked.map(|core| core.trim_due.load(Ordering::Relaxed)).min();
         due.map_or(Moment::NEVER, Moment::from_nanos)
     }
 
@@ -143,11 +185,24 @@ impl Shared {
         }
     }
 
-    /// Anything that the worker of `core` could run or steal?
+    /// Anything that the worker of `core` could run or steal, or is asked for?
     pub(super) fn has_work_for(&self, core: &Core) -> bool {
+        let steals = self.config.stealing;
         !self.injector.is_empty()
             || !core.mailbox.is_empty()
-            || self.cores.iter().any(|core| !core.ring.is_empty())
+            || !core.slot.is_empty()
+            || !core.ring.is_empty()
+            || steals && self.cores.iter().any(|other| !other.ring.is_empty())
+            || steals
+                && self.may_take_mail()
+                && self.cores.iter().any(|other| !other.mailbox.is_empty())
+    }
+
+    /// May a worker run what stands in the mailbox of another?
+    pub(super) fn may_take_mail(&self) -> bool {
+        self.config.placement != Placement::Injector
+            && self.config.migrate == Migrate::Anytime
+            && !self.config.force_migrate
     }
 
     /// Fibers that have been spawned and have not ended.
@@ -169,8 +224,22 @@ impl Shared {
         total
     }
 
+    /// Fibers that wait in each worker's queues, and in the queue that all share.
+    pub(crate) fn queued(&self) -> (Vec<usize>, usize) {
+        (self.cores.iter().map(Core::queued).collect(), self.injector.len())
+    }
+
+    /// Cores that run, of those that may.
+    pub(crate) fn running(&self) -> (usize, usize) {
+        self.crew.running()
+    }
+
     pub(crate) fn worker_stats(&self) -> Vec<WorkerStats> {
         self.cores.iter().map(|core| core.stats.snapshot()).collect()
+    }
+
+    pub(crate) fn blocking_sites(&self) -> Vec<BlockingSite> {
+        self.sites.report()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -190,19 +259,26 @@ impl Shared {
         }
     }
 
-    /// A worker leaves for good. The last one ends the fibers that never started.
-    pub(crate) fn leave(&self) {
-        if self.left.fetch_add(1, Ordering::AcqRel) + 1 == self.cores.len() {
+    /// A thread begins to run fibers, or to wait for a core.
+    pub(crate) fn thread_starts(&self) {
+        self.threads.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A thread leaves for good. The last one ends the fibers that never started.
+    pub(crate) fn thread_leaves(&self) {
+        let last = self.threads.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last && self.is_stopping() {
             self.drop_unstarted();
         }
     }
 
-    /// Ends the fibers that never started and never will: every worker has left.
-    fn drop_unstarted(&self) {
+    /// Ends the fibers that never started and never will: the scheduler stops. A worker that is stuck
+    /// in a fiber's code is not disturbed: what it owns is taken as a thief takes it.
+    pub(crate) fn drop_unstarted(&self) {
         let mut left = self.injector.close();
-        for core in &self.cores {
+        for core in self.cores.iter() {
             left.append(&mut core.mailbox.close());
-            if let Some(fiber) = core.slot.take() {
+            if let Some(Some(fiber)) = core.gate.visit(|| core.slot.take()) {
                 left.push(fiber);
             }
             while !core.ring.is_empty() {
@@ -218,7 +294,12 @@ impl Shared {
     /// has keeps its stack, which others may borrow from.
     #[cold]
     pub(super) fn abandon(&self, fiber: FiberPtr) {
-        if !fiber.state().load().is_fresh() || !fiber.state().start() {
+        if !fiber.state().load().is_fresh() {
+            // A left-over entry goes, with the reference that it holds.
+            let _ = fiber.has_entry();
+            return;
+        }
+        if !admit(fiber) {
             return;
         }
         let payload = "the runtime was shut down before the fiber could start";
@@ -234,6 +315,8 @@ impl Shared {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.draining.store(true, Ordering::SeqCst);
+        self.crew.stop();
+        self.watch.wake();
         for index in 0..self.cores.len() {
             // Claimed or not: an unpark too many is taken by the worker's next sleep.
             let _ = self.idle.claim(index);

@@ -1,7 +1,9 @@
 //! The LIFO slot: the fiber that a worker woke last, which it runs next while the cache is warm.
 //!
-//! After Go's `runnext` and Tokio's LIFO slot. Only the owner puts in and takes out, so plain loads
-//! and stores do; others only look whether something is there.
+//! After Go's `runnext` and Tokio's LIFO slot. The owner puts in and takes out, inside its core's
+//! gate; so does the supervisor, as a visitor, when the slot has aged behind a fiber that does not
+//! stop. Plain loads and stores do, since the gate orders them. Others only look whether something is
+//! there.
 
 use crate::fiber::{FiberPtr, Header};
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
@@ -25,7 +27,7 @@ impl LifoSlot {
         self.get().is_none()
     }
 
-    /// Owner: puts `fiber` in and returns the one that was there.
+    /// Inside the gate: puts `fiber` in and returns the one that was there.
     #[inline(always)]
     #[must_use]
     pub(crate) fn put(&self, fiber: FiberPtr) -> Option<FiberPtr> {
@@ -34,11 +36,17 @@ impl LifoSlot {
         before
     }
 
-    /// Owner: takes what is there.
+    /// Inside the gate: takes what is there.
     #[inline(always)]
     pub(crate) fn take(&self) -> Option<FiberPtr> {
         let fiber = self.get()?;
         self.0.store(ptr::null_mut(), Ordering::Relaxed);
         Some(fiber)
+    }
+
+    /// Is it `fiber` that waits here?
+    #[inline(always)]
+    pub(crate) fn holds(&self, fiber: FiberPtr) -> bool {
+        self.get() == Some(fiber)
     }
 }

@@ -42,7 +42,8 @@ where
 {
     let worker = Worker::current();
     // SAFETY: valid until the next switch; none comes here.
-    let worker = unsafe { worker.as_ref() }.filter(|worker| std::ptr::eq(worker.shared, shared));
+    let worker = unsafe { worker.as_ref() }
+        .filter(|worker| std::ptr::eq(worker.shared, shared) && worker.core().is_some());
     if shared.is_stopping() {
         return Err(Stopped);
     }
@@ -58,7 +59,7 @@ where
     let fiber = unsafe { fiber::allocate(spec, f) };
     match worker {
         Some(worker) => {
-            worker.core.stats.spawned.add(1);
+            worker.held().stats.spawned.add(1);
             worker.push_woken(fiber);
         }
         None => {
@@ -83,21 +84,12 @@ pub(crate) fn is_here(shared: &Shared) -> bool {
     current().is_some_and(|here| std::ptr::eq(here, shared))
 }
 
-/// The calling fiber is about to block its thread: others take over what its worker has queued.
-#[cold]
-pub(crate) fn about_to_block() {
-    // SAFETY: valid until the next switch; none comes here.
-    if let Some(worker) = unsafe { Worker::current().as_ref() } {
-        worker.flush_to_injector();
-    }
-}
-
 /// A fiber of this worker is about to yield because its budget is used up.
 #[cold]
 pub(crate) fn count_budget_yield() {
     // SAFETY: valid until the next switch; none comes here.
     if let Some(worker) = unsafe { Worker::current().as_ref() } {
-        worker.core.stats.budget_yields.add(1);
+        worker.core().into_iter().for_each(|core| core.stats.budget_yields.add(1));
     }
 }
 
@@ -105,7 +97,7 @@ pub(crate) fn count_budget_yield() {
 pub(crate) fn current_worker_index() -> Option<usize> {
     let worker = Worker::current();
     // SAFETY: valid until the next switch; none comes here.
-    unsafe { worker.as_ref() }.map(|worker| worker.core.index)
+    unsafe { worker.as_ref() }.and_then(|worker| worker.core()).map(|core| core.index)
 }
 
 /// Keeps `shared` for ever if a fiber of it is not done: its control block points there.

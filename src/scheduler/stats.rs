@@ -87,6 +87,24 @@ counters! {
     ticks,
     /// Yields because a fiber had used up its operations.
     budget_yields,
+    /// Fibers that came from another worker because every resume is to move them.
+    migrated,
+    /// Fibers that ran at once because they were joined before they had started.
+    run_next,
     /// Workers that this one woke.
     wakes,
+    /// Times that the worker handed its core on, for a fiber that blocks its thread.
+    hand_offs,
+    /// Times that it came back from a stall and went on.
+    rejoined,
+    /// Times that it came back from a stall and had been replaced.
+    retired,
+    /// Stalls that the supervisor saw. Counted for the whole runtime, as are the next three.
+    stalls,
+    /// Fibers that it took out of the LIFO slot of a worker that did not come to it.
+    slots_freed,
+    /// Threads started to take a core over.
+    threads_started,
+    /// Threads that the system refused.
+    threads_refused,
 }

@@ -1,25 +1,42 @@
 //! Taking work from other workers.
 
+use super::core::Core;
 use super::worker::Worker;
 use crate::fiber::FiberPtr;
 
 impl Worker<'_> {
-    /// Looks at every other ring once, from a random one on, and takes half of the first that has
-    /// something.
+    /// Looks at the other rings, round and round from a random one on, and takes half of the first
+    /// that has something. Looks at each at least once.
     pub(super) fn steal(&self) -> Option<FiberPtr> {
-        let cores = &self.shared.cores;
-        let start = self.own().rng.below(cores.len() as u32) as usize;
-        for offset in 0..cores.len() {
-            let victim = &cores[(start + offset) % cores.len()];
-            if victim.index == self.core.index {
-                continue;
-            }
-            self.core.stats.steals_tried.add(1);
-            if let Some((fiber, count)) = victim.ring.steal_into(&self.core.ring) {
-                self.core.stats.stolen.add(count as u64);
-                return Some(fiber);
-            }
-        }
-        None
+        let (core, cores) = (self.held(), &self.shared.cores);
+        let count = cores.len();
+        let attempts = (self.shared.config.steal_attempts as usize).max(count);
+        let start = self.own().rng.below(count as u32) as usize;
+        (start..start + attempts).find_map(|place| {
+            let victim = cores.get(place % count);
+            if victim.index == core.index { None } else { self.steal_from(victim) }
+        })
+    }
+
+    fn steal_from(&self, victim: &Core) -> Option<FiberPtr> {
+        let core = self.held();
+        core.stats.steals_tried.add(1);
+        let Some((fiber, count)) = victim.ring.steal_into(&core.ring) else {
+            return if self.shared.may_take_mail() { self.take_mail_of(victim) } else { None };
+        };
+        core.stats.stolen.add(count as u64);
+        Some(fiber)
+    }
+
+    /// Half of what was put into the mailbox of a worker that does not come to it.
+    #[cold]
+    fn take_mail_of(&self, victim: &Core) -> Option<FiberPtr> {
+        let core = self.held();
+        let share = victim.mailbox.len().div_ceil(2).min(core.ring.room() + 1);
+        let mut mail = victim.mailbox.take(share);
+        core.stats.stolen.add(mail.len() as u64);
+        let first = mail.pop()?;
+        self.push_all(mail);
+        Some(first)
     }
 }

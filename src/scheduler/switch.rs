@@ -8,12 +8,13 @@
 //! 3. After a switch nothing is used that was read from the worker before it: the fiber may be on
 //!    another thread. The worker comes with the switch.
 
-use super::shared::{Migrate, Shared};
+use super::config::Migrate;
+use super::schedule::admit;
 use super::worker::Worker;
 use crate::context::{self, Bounds, Context};
-use crate::fiber::{self, Ends, FiberPtr, Host, Wake};
+use crate::fiber::{self, Ends, FiberPtr, Host, Seen, Wake};
 use crate::primitives::sync::atomic::Ordering;
-use crate::stack::{self, SlotHeader, Stack};
+use crate::stack::{self, SlotHeader, Stack, StackError, StackSize};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -25,6 +26,8 @@ pub(super) enum Post {
     Park(FiberPtr, Ends),
     /// Enqueue the fiber behind all others.
     Yield(FiberPtr),
+    /// Hand the core on, then continue the fiber on this thread. On the worker's own flow only.
+    HandOff(FiberPtr),
     /// The fiber has ended: its flow and its stack are free.
     Ended(Context, NonNull<SlotHeader>),
 }
@@ -41,6 +44,18 @@ pub(crate) unsafe fn park(fiber: FiberPtr, ends: Ends) {
     worker.leave(fiber, Post::Park(fiber, ends));
 }
 
+/// As [`park`], and runs `next` meanwhile, which the caller has started out of turn.
+///
+/// # Safety
+///
+/// As `park`; and the caller holds `next`, whose stack it has not got yet.
+pub(crate) unsafe fn park_and_run(fiber: FiberPtr, ends: Ends, next: FiberPtr) {
+    // SAFETY: a fiber runs on a worker only.
+    let worker = unsafe { &*Worker::current() };
+    let to = worker.choose_started(next);
+    worker.leave_to(fiber, Post::Park(fiber, ends), to);
+}
+
 /// Lets every other runnable fiber of this worker go first; at once if there is none.
 ///
 /// # Safety
@@ -50,21 +65,45 @@ pub(crate) unsafe fn park(fiber: FiberPtr, ends: Ends) {
 pub(crate) unsafe fn yield_now(fiber: FiberPtr) {
     // SAFETY: a fiber runs on a worker only.
     let worker = unsafe { &*Worker::current() };
-    if worker.core.ring.is_empty() && worker.core.slot.is_empty() && worker.own().tick.dispatch() {
-        worker.core.stats.dispatched.add(1);
-        worker.seat.set_current(Some(fiber));
-        return;
+    if !worker.goes_on_alone(fiber) {
+        worker.leave(fiber, Post::Yield(fiber));
     }
-    worker.leave(fiber, Post::Yield(fiber));
 }
 
 impl Worker<'_> {
+    /// A fiber that yields while nobody else is there: dispatched again on the spot.
+    #[inline(always)]
+    fn goes_on_alone(&self, fiber: FiberPtr) -> bool {
+        let Some(core) = self.core() else { return false };
+        let alone = core.ring.is_empty()
+            && core.slot.is_empty()
+            && !core.gate.is_stalled()
+            && !self.shared.config.force_migrate
+            && self.own().tick.dispatch();
+        if alone {
+            core.stats.dispatched.add(1);
+            self.seat.set_current(Some(fiber));
+        }
+        alone
+    }
+
     /// Stores the running fiber, continues another flow, and comes back when the fiber is resumed.
     #[inline(always)]
     fn leave(&self, fiber: FiberPtr, post: Post) {
-        let (to, next) = self.choose();
+        let to = self.choose();
+        self.leave_to(fiber, post, to);
+    }
+
+    /// As `leave`, for the worker's own flow.
+    #[cold]
+    pub(super) fn leave_to_own_flow(&self, fiber: FiberPtr, post: Post) {
+        let to = self.own_flow();
+        self.leave_to(fiber, post, to);
+    }
+
+    #[inline(always)]
+    fn leave_to(&self, fiber: FiberPtr, post: Post, to: Context) {
         self.post.set(post);
-        self.seat.set_current(next);
         context::hooks::before_switch();
         let from = fiber.context.with_mut(|context| context);
         // SAFETY: `to` was chosen by this worker, which holds it; `from` is the running fiber's own
@@ -76,43 +115,106 @@ impl Worker<'_> {
         worker.run_post();
     }
 
+    /// Nobody runs from now on but the worker itself.
+    #[cold]
+    fn own_flow(&self) -> Context {
+        self.set_running(None);
+        // SAFETY: the worker's flow is suspended while a fiber runs.
+        unsafe { *self.context.get() }
+    }
+
     /// Who runs next: a fiber from LIFO slot or ring if it can run at once, else the worker's own
     /// flow.
     #[inline(always)]
-    fn choose(&self) -> (Context, Option<FiberPtr>) {
-        while let Some(fiber) = self.next_local() {
-            // SAFETY: taken from a queue of ours, so held by us.
-            if unsafe { fiber.stack() }.is_none() {
-                match self.prepare_fresh(fiber) {
-                    Fresh::Ready => {}
-                    Fresh::Stale => continue,
-                    Fresh::NoStack => break,
-                }
+    fn choose(&self) -> Context {
+        let Some(core) = self.core() else { return self.own_flow() };
+        core.gate.enter();
+        let next = self.choose_fiber();
+        self.seat.set_current(next);
+        core.gate.exit();
+        match next {
+            Some(fiber) => {
+                core.stats.dispatched.add(1);
+                // SAFETY: held by us; its context was stored before it was enqueued, or just made.
+                fiber.context.with(|context| unsafe { *context })
             }
-            self.core.stats.dispatched.add(1);
-            // SAFETY: as above; its context was stored before it was enqueued, or just made.
-            return (fiber.context.with(|context| unsafe { *context }), Some(fiber));
+            // SAFETY: the worker's flow is suspended while a fiber runs.
+            None => unsafe { *self.context.get() },
         }
-        // SAFETY: the worker's flow is suspended while a fiber runs.
-        (unsafe { *self.context.get() }, None)
     }
 
-    /// Starts `fiber` on a stack from the cache, or leaves it to the worker's own flow.
-    fn prepare_fresh(&self, fiber: FiberPtr) -> Fresh {
-        let stack = if fiber.sampled { None } else { self.own().stacks.pop(fiber.size) };
-        let Some(stack) = stack else {
-            self.fresh.set(Some(fiber));
-            return Fresh::NoStack;
-        };
-        if !fiber.state().start() {
-            return Fresh::Stale;
+    /// `fiber`, which is started and has no stack yet, runs next.
+    fn choose_started(&self, fiber: FiberPtr) -> Context {
+        let core = self.held();
+        core.gate.enter();
+        let ready = !self.needs_own_flow(fiber) && self.prepare_fresh(fiber);
+        if !ready {
+            self.next.set(Some(fiber));
         }
-        self.attach(fiber, stack);
-        Fresh::Ready
+        self.seat.set_current(ready.then_some(fiber));
+        core.gate.exit();
+        if !ready {
+            // SAFETY: the worker's flow is suspended while a fiber runs.
+            return unsafe { *self.context.get() };
+        }
+        core.stats.dispatched.add(1);
+        // SAFETY: held by us; its context was just made.
+        fiber.context.with(|context| unsafe { *context })
+    }
+
+    /// Inside the gate.
+    #[inline(always)]
+    fn choose_fiber(&self) -> Option<FiberPtr> {
+        while let Some(fiber) = self.next_from_own_queues() {
+            if !admit(fiber) {
+                continue;
+            }
+            if self.needs_own_flow(fiber) {
+                self.next.set(Some(fiber));
+                return None;
+            }
+            // SAFETY: taken from a queue of ours, so held by us.
+            if unsafe { fiber.stack() }.is_none() && !self.prepare_fresh(fiber) {
+                return None;
+            }
+            return Some(fiber);
+        }
+        None
+    }
+
+    /// Must the core be handed on before `fiber` runs, or does it belong elsewhere?
+    #[inline(always)]
+    fn needs_own_flow(&self, fiber: FiberPtr) -> bool {
+        self.shared.sites.is_suspect(fiber.site) || self.shared.config.force_migrate
+    }
+
+    /// Gives a fresh fiber a stack from the cache, or leaves it to the worker's own flow.
+    fn prepare_fresh(&self, fiber: FiberPtr) -> bool {
+        let stack = if fiber.sampled { None } else { self.own().stacks.pop(fiber.size) };
+        match stack {
+            Some(stack) => {
+                self.attach_stack(fiber, stack);
+                true
+            }
+            None => {
+                self.next.set(Some(fiber));
+                false
+            }
+        }
+    }
+
+    /// A stack for a fresh fiber, mapped if need be; on the worker's own flow.
+    pub(super) fn allocate_stack(&self, fiber: FiberPtr) -> Result<Stack, StackError> {
+        let stacks = &mut self.own().stacks;
+        if fiber.sampled {
+            stacks.allocate_trimmed(fiber.size)
+        } else {
+            stacks.allocate(fiber.size)
+        }
     }
 
     /// Gives a started fiber its stack and a flow on it.
-    pub(super) fn attach(&self, fiber: FiberPtr, stack: Stack) {
+    pub(super) fn attach_stack(&self, fiber: FiberPtr, stack: Stack) {
         let bounds = Bounds { top: stack.top(), limit: stack.limit() };
         // SAFETY: the stack is ours, and free until the flow is retired.
         let flow = unsafe { context::prepare(bounds, fiber::entry::<Scheduler>) };
@@ -133,7 +235,11 @@ impl Worker<'_> {
             fiber.stack.with_mut(|place| *place = Some(stack));
             fiber.context.with_mut(|place| *place = flow);
         }
-        fiber.home.store(self.core.index as u32 + 1, Ordering::Relaxed);
+        let core = self.held();
+        fiber.home.store(core.index as u32 + 1, Ordering::Relaxed);
+        if self.shared.config.migrate == Migrate::BeforeStart {
+            self.own().homed += 1;
+        }
     }
 
     /// The first act after a switch (invariant 1).
@@ -142,12 +248,20 @@ impl Worker<'_> {
         match self.post.replace(Post::None) {
             Post::None => {}
             Post::Park(fiber, ends) => {
-                if fiber.state().publish(ends).is_err() {
-                    // Its wait was over before it left.
+                // Else its wait was over before it left.
+                if fiber.state().publish(ends).is_err() && !fiber.has_entry() {
                     self.push_woken(fiber);
                 }
             }
-            Post::Yield(fiber) => self.push_yielded(fiber),
+            Post::Yield(fiber) => {
+                if !fiber.has_entry() {
+                    self.push_yielded(fiber);
+                }
+            }
+            Post::HandOff(fiber) => {
+                self.vacate();
+                self.next.set(Some(fiber));
+            }
             Post::Ended(flow, stack) => self.give_back(flow, stack),
         }
     }
@@ -159,6 +273,10 @@ impl Worker<'_> {
             context::retire(flow);
             Stack::from_raw(stack)
         };
+        if self.core().is_none() {
+            // To the pool that all share.
+            return drop(stack);
+        }
         let own = self.own();
         own.stacks.push(stack, own.tick.began());
         own.stacks_changed = true;
@@ -167,7 +285,10 @@ impl Worker<'_> {
     /// Books the end of a fiber and wakes its joiner.
     #[inline]
     pub(super) fn after_end(&self, wake: Option<Wake>) {
-        self.core.stats.finished.add(1);
+        match self.core() {
+            Some(core) => core.stats.finished.add(1),
+            None => self.shared.outside.finished.add_shared(1),
+        }
         if let Some(wake) = wake {
             super::wake(wake);
         }
@@ -180,16 +301,10 @@ impl Worker<'_> {
     #[cold]
     fn ended_in_drain(&self) {
         self.shared.note_drain();
-        if self.shared.is_stopping() {
+        if self.shared.is_stopping() && self.core().is_some() {
             self.own().tick.cut_short();
         }
     }
-}
-
-enum Fresh {
-    Ready,
-    Stale,
-    NoStack,
 }
 
 /// Books how much of its stack a sampled fiber has used.
@@ -208,6 +323,22 @@ unsafe fn measure(fiber: FiberPtr, stack: NonNull<SlotHeader>) {
 
 /// The scheduler as the entry loop sees it.
 pub(super) struct Scheduler;
+
+impl Seen for Scheduler {
+    unsafe fn before_end() {
+        // SAFETY: a fiber ends on a worker; it may be another one than it started on.
+        if let Some(core) = unsafe { &*Worker::current() }.core() {
+            core.gate.enter();
+        }
+    }
+
+    unsafe fn not_yet() {
+        // SAFETY: as above.
+        if let Some(core) = unsafe { &*Worker::current() }.core() {
+            core.gate.exit();
+        }
+    }
+}
 
 impl Host for Scheduler {
     unsafe fn arrive(transfer: usize) -> FiberPtr {
@@ -231,9 +362,15 @@ impl Host for Scheduler {
 
     unsafe fn finished(flow: fiber::Flow, wake: Option<Wake>) -> FiberPtr {
         context::hooks::fiber_end();
-        // SAFETY: a fiber ends on a worker; it may be another one than it started on.
+        // SAFETY: as in `before_end`, which went into the gate.
         let worker = unsafe { &*Worker::current() };
         worker.seat.set_current(None);
+        if let Some(core) = worker.core() {
+            core.gate.exit();
+            if worker.shared.config.migrate == Migrate::BeforeStart {
+                worker.own().homed -= 1;
+            }
+        }
         worker.after_end(wake);
         // SAFETY: passed on.
         unsafe { worker.next_on(flow) }
@@ -250,28 +387,21 @@ impl Worker<'_> {
     #[inline(always)]
     unsafe fn next_on(&self, flow: fiber::Flow) -> FiberPtr {
         let mut next = None;
-        while let Some(fiber) = self.next_local() {
-            // SAFETY: taken from a queue of ours.
-            if unsafe { fiber.stack() }.is_some() {
-                next = Some(fiber);
-                break;
-            }
+        if let Some(core) = self.core() {
+            core.gate.enter();
             // SAFETY: the stack is this flow's, still in use.
-            let same_size = unsafe { flow.stack.as_ref() }.size() == fiber.size;
-            if !same_size || fiber.sampled {
-                self.fresh.set(Some(fiber));
-                break;
-            }
-            if fiber.state().start() {
-                self.core.stats.dispatched.add(1);
-                self.seat.set_current(Some(fiber));
-                self.settle_in(fiber, flow.context, flow.stack);
-                return fiber;
-            }
+            next = self.choose_for(unsafe { flow.stack.as_ref() }.size());
+            self.seat.set_current(next);
+            core.gate.exit();
         }
         let to = match next {
             Some(fiber) => {
-                self.core.stats.dispatched.add(1);
+                self.held().stats.dispatched.add(1);
+                // SAFETY: taken from a queue of ours.
+                if unsafe { fiber.stack() }.is_none() {
+                    self.settle_in(fiber, flow.context, flow.stack);
+                    return fiber;
+                }
                 // SAFETY: held by us, stored when it parked.
                 fiber.context.with(|context| unsafe { *context })
             }
@@ -279,17 +409,28 @@ impl Worker<'_> {
             None => unsafe { *self.context.get() },
         };
         self.post.set(Post::Ended(flow.context, flow.stack));
-        self.seat.set_current(next);
         let mut from = flow.context;
         context::hooks::before_switch();
         // SAFETY: `from` holds the running flow's own context; it is never continued again.
         unsafe { context::switch(&raw mut from, to, self as *const Self as usize) };
         unreachable!("a flow that has ended was continued")
     }
-}
 
-/// May `fiber` run on any worker now?
-#[inline(always)]
-pub(super) fn may_move(shared: &Shared, fiber: FiberPtr) -> bool {
-    shared.config.migrate == Migrate::Anytime || fiber.home.load(Ordering::Relaxed) == 0
+    /// Inside the gate: who runs next, where a stack of `size` is at hand.
+    #[inline(always)]
+    fn choose_for(&self, size: StackSize) -> Option<FiberPtr> {
+        while let Some(fiber) = self.next_from_own_queues() {
+            if !admit(fiber) {
+                continue;
+            }
+            // SAFETY: taken from a queue of ours.
+            let fresh = unsafe { fiber.stack() }.is_none();
+            if self.needs_own_flow(fiber) || fresh && (size != fiber.size || fiber.sampled) {
+                self.next.set(Some(fiber));
+                return None;
+            }
+            return Some(fiber);
+        }
+        None
+    }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Tick {
     until_tick: u32,
     until_injector: u32,
     interval: u32,
+    /// The interval is set, not estimated.
+    fixed: bool,
     average: RunTime,
     /// When the dispatches that are being counted began.
     began: Moment,
@@ -31,14 +33,16 @@ pub(crate) struct Due {
 }
 
 impl Tick {
-    pub(crate) fn new(now: Moment) -> Tick {
+    /// With a look at the injector every so many dispatches, or about one a millisecond.
+    pub(crate) fn new(now: Moment, every: Option<u32>) -> Tick {
         let average = RunTime::new();
-        let interval = injector_interval(average.average());
+        let interval = every.unwrap_or_else(|| injector_interval(average.average()));
         let mut tick = Tick {
             until_service: 0,
             until_tick: DISPATCHES,
             until_injector: interval,
             interval,
+            fixed: every.is_some(),
             average,
             began: now,
             dispatched: 0,
@@ -87,7 +91,9 @@ impl Tick {
         self.due();
         if self.dispatched > 0 {
             self.average.record(now.since(self.began).as_nanos() as u64, self.dispatched);
-            self.interval = injector_interval(self.average.average());
+            if !self.fixed {
+                self.interval = injector_interval(self.average.average());
+            }
         }
         self.until_tick = DISPATCHES;
         self.until_injector = self.until_injector.min(self.interval);

@@ -119,6 +119,13 @@ impl Cache {
         self.idle.first().map(due)
     }
 
+    /// Moves every stack to the shared pool.
+    pub(crate) fn clear(&mut self) {
+        while let Some(batch) = self.oldest(BATCH) {
+            pool::give(self.default, batch);
+        }
+    }
+
     /// Takes out the `count` oldest stacks.
     fn oldest(&mut self, count: usize) -> Option<Batch> {
         let count = count.min(self.idle.len());
@@ -130,8 +137,6 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        while let Some(batch) = self.oldest(BATCH) {
-            pool::give(self.default, batch);
-        }
+        self.clear();
     }
 }

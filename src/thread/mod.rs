@@ -19,6 +19,28 @@ pub use handle::{Thread, ThreadId, current};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use std::thread::{Result, available_parallelism, panicking};
 
+/// Runs `f` with the thread to itself, as Go's `LockOSThread`: until `f` returns the fiber stays on
+/// this thread, which runs nothing else; its waits block the thread. For code that keeps thread-locals
+/// across waits, or calls a library that must see one thread only.
+///
+/// The worker's core goes to another thread meanwhile, as in [`volt::blocking`](crate::blocking), but
+/// without its bound on how many may do so. Calls may be nested; a panic of `f` passes through; on a
+/// plain thread `f` simply runs.
+///
+/// ```
+/// let fiber = volt::go(|| {
+///     volt::thread::pinned(|| {
+///         let before = std::thread::current().id();
+///         volt::sleep(std::time::Duration::from_millis(1));
+///         assert_eq!(std::thread::current().id(), before);
+///     });
+/// });
+/// fiber.join().unwrap();
+/// ```
+pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
+    crate::park::pinned(f)
+}
+
 /// Waits until the calling fiber's (or plain thread's) permit is there, and takes it.
 ///
 /// [`Thread::unpark`] makes the permit available; two of them make one. Unlike the standard

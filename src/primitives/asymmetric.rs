@@ -1,0 +1,68 @@
+//! A pair of fences for a store-then-load race (Dekker) in which one side comes often and the other
+//! hardly ever: the frequent side pays nothing, the rare one pays for both.
+//!
+//! [`light`] only keeps the compiler from reordering. [`heavy`] makes the kernel run a full fence on
+//! every processor that runs a thread of this process (`membarrier`, Linux 4.14), so each `light` of
+//! another thread lies, as a full fence would, before or after it. Where the kernel does not offer
+//! that, both are full fences.
+
+use super::sync::atomic::{AtomicBool, Ordering};
+use super::sync::full_fence;
+
+/// The kernel does the frequent side's part. Set at most once, before any thread relies on it.
+static EXPEDITED: AtomicBool = AtomicBool::new(false);
+
+/// The frequent side's fence, between its store and its load.
+#[inline(always)]
+pub(crate) fn light() {
+    if EXPEDITED.load(Ordering::Relaxed) {
+        super::sync::atomic::compiler_fence(Ordering::SeqCst);
+    } else {
+        full_fence();
+    }
+}
+
+/// The rare side's fence; a system call.
+#[cold]
+pub(crate) fn heavy() {
+    full_fence();
+    if EXPEDITED.load(Ordering::Relaxed) {
+        expedite();
+    }
+}
+
+/// Asks the kernel for its part. Called before the threads start that use the fences.
+pub(crate) fn register() {
+    static REGISTERED: super::sync::OnceLock<()> = super::sync::OnceLock::new();
+    REGISTERED.get_or_init(|| EXPEDITED.store(registered(), Ordering::Relaxed));
+}
+
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
+mod system {
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+
+    fn membarrier(command: libc::c_int) -> bool {
+        // SAFETY: touches no memory of ours.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    }
+
+    pub(super) fn registered() -> bool {
+        membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED)
+    }
+
+    pub(super) fn expedite() {
+        assert!(membarrier(PRIVATE_EXPEDITED), "membarrier, once registered, does not fail");
+    }
+}
+
+#[cfg(any(not(any(target_os = "linux", target_os = "android")), miri))]
+mod system {
+    pub(super) fn registered() -> bool {
+        false
+    }
+
+    pub(super) fn expedite() {}
+}
+
+use system::{expedite, registered};

@@ -1,0 +1,101 @@
+//! How a worker goes to sleep and wakes: announce, look once more, sleep.
+
+use super::idle::Left;
+use super::worker::Worker;
+use crate::driver::Role;
+use crate::fiber::Batch;
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::thread;
+use crate::stack;
+
+impl Worker<'_> {
+    pub(super) fn park(&self) {
+        let (core, shared) = (self.held(), self.shared);
+        let now = Moment::now();
+        self.own().tick.finish(now);
+        shared.idle.park(core.index, self.searching.replace(false));
+        if shared.has_work_for(core) || self.is_one_too_many() || shared.is_stopping() {
+            self.leave_bed(true);
+        } else {
+            core.stats.parked.add(1);
+            self.sleep(now);
+            self.leave_bed(false);
+        }
+        shared.watch.notice();
+        self.own().tick.begin(Moment::now());
+    }
+
+    /// Awake again. A claimed worker counts as searching already; one that saw work in its last look
+    /// searches for it whatever the limit says.
+    fn leave_bed(&self, saw_work: bool) {
+        let searching = match self.shared.idle.unpark(self.held().index) {
+            Left::Claimed => true,
+            Left::ByItself if saw_work => {
+                self.shared.idle.begin_search_now();
+                true
+            }
+            Left::ByItself => false,
+        };
+        self.searching.set(searching);
+    }
+
+    /// In the poller if nobody else is there, on the thread otherwise.
+    fn sleep(&self, now: Moment) {
+        let (core, shared) = (self.held(), self.shared);
+        self.trim_stacks(now);
+        let timeout = shared.config.park_timeout;
+        let Some(mut role) = self.role_to_sleep_in() else {
+            return core.parker.sleep_on_thread(timeout);
+        };
+        let mut settled = Batch::new();
+        shared.in_poller.store(core.index + 1, Ordering::Relaxed);
+        core.parker.sleep_in_poller(|| {
+            let latest = timeout.map_or(Moment::NEVER, |timeout| now.saturating_add(timeout));
+            let latest = latest.min(self.deadline);
+            let until = || shared.next_trim().min(latest);
+            core.stats.polls.add(1);
+            shared.driver.wait(&mut role, now, until, &mut settled);
+        });
+        shared.in_poller.store(0, Ordering::Relaxed);
+        drop(role);
+        self.push_settled(settled);
+        shared.wake_for_trim(core.index);
+    }
+
+    /// The role, unless somebody sleeps in it. A busy worker that holds it for a look will let go in
+    /// a moment; sleeping elsewhere then would leave the poller to nobody.
+    fn role_to_sleep_in(&self) -> Option<Role<'_>> {
+        loop {
+            if let Some(role) = self.shared.driver.try_role() {
+                return Some(role);
+            }
+            if self.shared.in_poller.load(Ordering::Relaxed) != 0 {
+                return None;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Gives back the memory of stacks that have been idle for long, when that is due; says when to
+    /// come again.
+    fn trim_stacks(&self, now: Moment) {
+        let core = self.held();
+        let before = Moment::from_nanos(core.trim_due.load(Ordering::Relaxed));
+        let age = self.shared.config.stack_age;
+        let own = self.own();
+        let due = if before <= now {
+            own.stacks_changed = false;
+            let here = own.stacks.trim(now, age);
+            here.into_iter().chain(stack::trim(now, age)).min().unwrap_or(Moment::NEVER)
+        } else if before == Moment::NEVER && std::mem::take(&mut own.stacks_changed) {
+            now.saturating_add(age)
+        } else {
+            return;
+        };
+        core.trim_due.store(due.as_nanos(), Ordering::Relaxed);
+        if due != Moment::NEVER {
+            self.shared.driver.earlier_deadline(due);
+        }
+    }
+}

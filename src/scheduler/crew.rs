@@ -1,0 +1,328 @@
+//! Who holds which core: the threads of a runtime, those that wait for a core, and the cores that
+//! wait for a thread.
+//!
+//! A worker that is about to block hands its core to a spare thread, or to a new one. A worker that
+//! stalls keeps its core, and a replacement gets another. Either way the number of *running* cores
+//! (held by a worker that is neither blocked nor stalled) does not exceed the number of workers that
+//! the runtime was built with, but for [`rejoin`](Crew::rejoin) with fibers that cannot move.
+//!
+//! # Invariants
+//!
+//! 1. A core is held by one worker, or stands in `free`, or is on its way in a spare's orders or a
+//!    thread that starts: never two of these.
+//! 2. `running` counts the cores that are held or on their way, less those marked stalled.
+//! 3. A spare stands in `spares` or `claims` exactly while it has no orders.
+//!
+//! All of it under one lock: each of these steps costs a wake of a thread anyway.
+
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::primitives::sync::{Arc, Condvar, Mutex};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Crew {
+    inner: Mutex<Inner>,
+    /// Copies of what is in `inner`, for a look without the lock.
+    running: AtomicUsize,
+    target: AtomicUsize,
+    claims: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Cores that run.
+    running: usize,
+    /// Cores that may run: the workers of the runtime; 0 while a current-thread runtime is not run.
+    target: usize,
+    /// Cores that nobody holds.
+    free: Vec<usize>,
+    /// Threads that wait for a core, newest last.
+    spares: Vec<Arc<Spare>>,
+    /// The thread of a current-thread runtime that wants its core back.
+    claims: Vec<Arc<Spare>>,
+    stopping: bool,
+}
+
+/// A thread without a core.
+#[derive(Debug, Default)]
+struct Spare {
+    orders: Mutex<Option<Orders>>,
+    told: Condvar,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Orders {
+    Run(usize),
+    Leave,
+}
+
+/// What is left to be done for a core that lost its worker, or for a worker that is to be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Next {
+    /// A spare thread took the core.
+    Taken,
+    /// The caller starts a thread for it; if that fails, [`Crew::put_down`].
+    Start(usize),
+    /// Nothing: the runtime stops, or all cores that there may be are in use.
+    Nothing,
+}
+
+impl Spare {
+    fn tell(&self, orders: Orders) {
+        *self.orders.lock() = Some(orders);
+        self.told.notify_one();
+    }
+
+    /// Waits for orders; `None` at `deadline`.
+    fn wait(&self, deadline: Moment) -> Option<Orders> {
+        let mut orders = self.orders.lock();
+        while orders.is_none() {
+            if deadline == Moment::NEVER {
+                self.told.wait(&mut orders);
+                continue;
+            }
+            let left = deadline.since(Moment::now());
+            if left.is_zero() {
+                return None;
+            }
+            self.told.wait_for(&mut orders, left);
+        }
+        *orders
+    }
+}
+
+impl Crew {
+    /// Cores `0..held` are about to be held, the others up to `cores` are free.
+    pub(super) fn new(held: usize, cores: usize) -> Crew {
+        Crew {
+            inner: Mutex::new(Inner {
+                running: held,
+                target: held,
+                free: (held..cores).rev().collect(),
+                spares: Vec::new(),
+                claims: Vec::new(),
+                stopping: false,
+            }),
+            running: AtomicUsize::new(held),
+            target: AtomicUsize::new(held),
+            claims: AtomicUsize::new(0),
+        }
+    }
+
+    /// Every change ends with no core, no thread and no permission left waiting for each other.
+    fn change<R>(&self, step: impl FnOnce(&mut Inner) -> R) -> R {
+        let mut inner = self.inner.lock();
+        let result = step(&mut inner);
+        inner.settle();
+        self.running.store(inner.running, Ordering::Relaxed);
+        self.target.store(inner.target, Ordering::Relaxed);
+        self.claims.store(inner.claims.len(), Ordering::Relaxed);
+        result
+    }
+
+    /// Cores that run, of those that may.
+    pub(super) fn running(&self) -> (usize, usize) {
+        (self.running.load(Ordering::Relaxed), self.target.load(Ordering::Relaxed))
+    }
+
+    /// Should some worker give up its core? A hint, for [`give_up`](Self::give_up).
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        let (running, target) = self.running();
+        running > target || self.claims.load(Ordering::Relaxed) != 0
+    }
+
+    /// The holder of `core` is about to block and lets go of it.
+    pub(super) fn hand_off(&self, core: usize) -> Next {
+        self.change(|inner| match inner.running > inner.target {
+            false => inner.assign(core),
+            true => {
+                inner.put_down(core);
+                Next::Nothing
+            }
+        })
+    }
+
+    /// Nobody holds `core`, which was on its way.
+    pub(super) fn put_down(&self, core: usize) {
+        self.change(|inner| inner.put_down(core));
+    }
+
+    /// A core for a worker that has none, if one more may run.
+    pub(super) fn take(&self) -> Option<usize> {
+        self.change(Inner::take)
+    }
+
+    /// The holder of a core has stalled; it keeps the core. Says who replaces it; `add` makes a core.
+    pub(super) fn stall(&self, add: impl FnOnce() -> Option<usize>) -> Next {
+        self.change(|inner| {
+            inner.running -= 1;
+            if inner.stopping || inner.running >= inner.target {
+                return Next::Nothing;
+            }
+            let Some(core) = inner.free.pop().or_else(add) else { return Next::Nothing };
+            inner.running += 1;
+            inner.assign(core)
+        })
+    }
+
+    /// A worker that had stalled is back. False: it was replaced, and should let go of its core by
+    /// [`retire`](Self::retire). `stays` says that it cannot.
+    #[must_use]
+    pub(super) fn rejoin(&self, stays: bool) -> bool {
+        self.change(|inner| {
+            let joins = stays || inner.running < inner.target;
+            inner.running += usize::from(joins);
+            joins
+        })
+    }
+
+    /// The core of a worker that could not rejoin, empty now, is free.
+    pub(super) fn retire(&self, core: usize) {
+        self.change(|inner| inner.free.push(core));
+    }
+
+    /// The holder of `core` gives it up if it is one too many, or if somebody claims one. The core is
+    /// not the caller's any more if this is true.
+    #[must_use]
+    pub(super) fn give_up(&self, core: usize) -> bool {
+        self.change(|inner| {
+            if let Some(claimer) = inner.claims.pop() {
+                claimer.tell(Orders::Run(core));
+                return true;
+            }
+            let crowded = inner.running > inner.target;
+            if crowded {
+                inner.put_down(core);
+            }
+            crowded
+        })
+    }
+
+    /// Waits for a core; `None` if the runtime stops, or at `deadline`.
+    pub(super) fn wait_for_core(&self, deadline: Moment) -> Option<usize> {
+        self.wait_in(|inner| &mut inner.spares, None, deadline, || ())
+    }
+
+    /// As `wait_for_core`, before all others: workers that see [`is_crowded`](Self::is_crowded) give
+    /// up theirs. `ask` wakes one that sleeps. From now on `target` cores may run.
+    pub(super) fn claim_core(
+        &self,
+        target: usize,
+        deadline: Moment,
+        ask: impl FnOnce(),
+    ) -> Option<usize> {
+        self.wait_in(|inner| &mut inner.claims, Some(target), deadline, ask)
+    }
+
+    fn wait_in(
+        &self,
+        list: List,
+        target: Option<usize>,
+        deadline: Moment,
+        ask: impl FnOnce(),
+    ) -> Option<usize> {
+        let mine = self.change(|inner| {
+            inner.target = target.unwrap_or(inner.target);
+            inner.take().ok_or_else(|| inner.wait(list))
+        });
+        match mine {
+            Ok(core) => Some(core),
+            Err(mine) => {
+                ask();
+                self.await_orders(mine?, list, deadline)
+            }
+        }
+    }
+
+    fn await_orders(&self, mine: Arc<Spare>, list: List, deadline: Moment) -> Option<usize> {
+        let orders = mine.wait(deadline).or_else(|| {
+            // Still listed, or told in this very moment.
+            let listed = self.change(|inner| {
+                let list = list(inner);
+                let before = list.len();
+                list.retain(|spare| !Arc::ptr_eq(spare, &mine));
+                list.len() < before
+            });
+            if listed { None } else { mine.wait(Moment::NEVER) }
+        });
+        match orders {
+            Some(Orders::Run(core)) => Some(core),
+            Some(Orders::Leave) | None => None,
+        }
+    }
+
+    /// A current-thread runtime ceases to be run; its thread lets go of `core` if it has one.
+    pub(super) fn close(&self, core: Option<usize>) {
+        self.change(|inner| {
+            inner.target = 0;
+            core.into_iter().for_each(|core| inner.put_down(core));
+        });
+    }
+
+    /// No thread gets a core any more, and those that wait for one leave.
+    pub(super) fn stop(&self) {
+        self.change(|inner| {
+            inner.stopping = true;
+            let waiting = inner.spares.drain(..).chain(inner.claims.drain(..));
+            waiting.for_each(|spare| spare.tell(Orders::Leave));
+        });
+    }
+}
+
+/// One of the two lists of waiting threads.
+type List = fn(&mut Inner) -> &mut Vec<Arc<Spare>>;
+
+impl Inner {
+    /// Free cores that may run go to threads that wait, claims first.
+    fn settle(&mut self) {
+        while let Some(core) = self.take() {
+            let Some(waiting) = self.claims.pop().or_else(|| self.spares.pop()) else {
+                return self.put_down(core);
+            };
+            waiting.tell(Orders::Run(core));
+        }
+    }
+
+    /// Gives `core`, which counts as running, to a spare thread.
+    fn assign(&mut self, core: usize) -> Next {
+        if self.stopping {
+            self.put_down(core);
+            return Next::Nothing;
+        }
+        // A claim comes first.
+        match self.claims.pop().or_else(|| self.spares.pop()) {
+            Some(spare) => {
+                spare.tell(Orders::Run(core));
+                Next::Taken
+            }
+            None => Next::Start(core),
+        }
+    }
+
+    fn put_down(&mut self, core: usize) {
+        self.running -= 1;
+        self.free.push(core);
+    }
+
+    fn take(&mut self) -> Option<usize> {
+        if self.stopping || self.running >= self.target {
+            return None;
+        }
+        let core = self.free.pop()?;
+        self.running += 1;
+        Some(core)
+    }
+
+    /// Lists the calling thread; `None` if the runtime stops.
+    fn wait(&mut self, list: List) -> Option<Arc<Spare>> {
+        if self.stopping {
+            return None;
+        }
+        let mine = Arc::<Spare>::default();
+        list(self).push(Arc::clone(&mine));
+        Some(mine)
+    }
+}

@@ -1,0 +1,188 @@
+//! The gate of a core: what keeps the supervisor out while the owner is at its LIFO slot, and the
+//! other way round.
+//!
+//! A biased lock. The owner goes in and out at every dispatch and wake, with two plain stores and a
+//! load; the supervisor, a few times a second at most, pays a `membarrier` for both. It never waits:
+//! where it finds the owner inside, the owner is at work, and there is nothing to do for it.
+//!
+//! # Protocol
+//!
+//! - The owner stores `inside`, light fence, loads `asked`. A visitor sets [`VISITED`] in `asked`,
+//!   heavy fence, loads `inside`. Of the two loads one at least sees the other's store, so never both
+//!   go on.
+//! - The owner that sees a visitor steps back and waits for its few instructions.
+//! - What one did is seen by the other: the owner leaves by a Release store, which the visitor's
+//!   load of `inside` reads with Acquire; the visitor leaves by a Release change of `asked`, which the
+//!   owner loads with Acquire. An owner whose load misses a whole visit cannot be: then the visitor
+//!   had seen `inside`.
+
+use crate::primitives::asymmetric;
+use crate::primitives::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::primitives::thread;
+
+/// A visitor is, or wants to be, inside.
+const VISITED: u32 = 1;
+/// The owner should come to its own stack: the supervisor has replaced it.
+const STALLED: u32 = 2;
+
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// Written by the owner.
+    inside: AtomicBool,
+    /// Written by visitors; [`STALLED`] is cleared by the owner.
+    asked: AtomicU32,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Gate {
+        Gate { inside: AtomicBool::new(false), asked: AtomicU32::new(0) }
+    }
+
+    /// Owner: goes in. Not to be called inside.
+    #[inline(always)]
+    pub(crate) fn enter(&self) {
+        self.inside.store(true, Ordering::Relaxed);
+        asymmetric::light();
+        if self.asked.load(Ordering::Acquire) & VISITED != 0 {
+            self.step_back();
+        }
+    }
+
+    /// Owner: goes out.
+    #[inline(always)]
+    pub(crate) fn exit(&self) {
+        self.inside.store(false, Ordering::Release);
+    }
+
+    #[cold]
+    fn step_back(&self) {
+        while self.asked.load(Ordering::Acquire) & VISITED != 0 {
+            self.inside.store(false, Ordering::Release);
+            while self.asked.load(Ordering::Acquire) & VISITED != 0 {
+                thread::yield_now();
+            }
+            self.inside.store(true, Ordering::Relaxed);
+            asymmetric::light();
+        }
+    }
+
+    /// Anyone but the owner: runs `f` while the owner is outside; not at all if it is inside, or if
+    /// there is another visitor.
+    pub(crate) fn visit<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        if self.asked.fetch_or(VISITED, Ordering::AcqRel) & VISITED != 0 {
+            return None;
+        }
+        asymmetric::heavy();
+        let result = (!self.inside.load(Ordering::Acquire)).then(f);
+        self.asked.fetch_and(!VISITED, Ordering::AcqRel);
+        result
+    }
+
+    /// A visitor, inside: the owner has been replaced.
+    pub(crate) fn mark_stalled(&self) {
+        self.asked.fetch_or(STALLED, Ordering::AcqRel);
+    }
+
+    /// Owner: it is back.
+    pub(crate) fn clear_stalled(&self) {
+        self.asked.fetch_and(!STALLED, Ordering::AcqRel);
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) & STALLED != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visitor_does_not_wait_for_the_owner() {
+        let gate = Gate::new();
+        gate.enter();
+        assert_eq!(gate.visit(|| ()), None);
+        gate.exit();
+        assert_eq!(gate.visit(|| 7), Some(7));
+        assert_eq!(gate.visit(|| gate.visit(|| ())), Some(None), "one at a time");
+    }
+
+    #[test]
+    fn a_stall_does_not_keep_the_owner_out() {
+        let gate = Gate::new();
+        gate.visit(|| gate.mark_stalled());
+        gate.enter();
+        gate.exit();
+        assert!(gate.is_stalled());
+        gate.clear_stalled();
+        assert!(!gate.is_stalled());
+    }
+}
+
+/// Under loom: owner and visitors are never inside together, and each sees what the other did.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::primitives::sync::{Arc, UnsafeCell};
+    use loom::thread;
+
+    struct Room {
+        gate: Gate,
+        slot: UnsafeCell<u32>,
+    }
+
+    // SAFETY: the cell is reached inside the gate only; loom checks it.
+    unsafe impl Sync for Room {}
+    // SAFETY: as above.
+    unsafe impl Send for Room {}
+
+    impl Room {
+        fn new() -> Arc<Room> {
+            Arc::new(Room { gate: Gate::new(), slot: UnsafeCell::new(0) })
+        }
+
+        /// SAFETY: called inside.
+        fn add(&self, n: u32) -> u32 {
+            self.slot.with_mut(|slot| unsafe {
+                *slot += n;
+                *slot
+            })
+        }
+    }
+
+    #[test]
+    fn owner_and_visitor_take_turns() {
+        loom::model(|| {
+            let room = Room::new();
+            let theirs = Arc::clone(&room);
+            let visitor = thread::spawn(move || theirs.gate.visit(|| theirs.add(10)).is_some());
+            for _ in 0..2 {
+                room.gate.enter();
+                room.add(1);
+                room.gate.exit();
+            }
+            let visited = visitor.join().unwrap();
+            room.gate.enter();
+            assert_eq!(room.add(0), 2 + if visited { 10 } else { 0 });
+        });
+    }
+
+    #[test]
+    fn of_two_visitors_none_disturbs_the_other() {
+        loom::model(|| {
+            let room = Room::new();
+            let visitor = |room: &Arc<Room>| {
+                let room = Arc::clone(room);
+                thread::spawn(move || u32::from(room.gate.visit(|| room.add(10)).is_some()))
+            };
+            let visitors = [visitor(&room), visitor(&room)];
+            room.gate.enter();
+            room.add(1);
+            room.gate.exit();
+            let visited: u32 = visitors.into_iter().map(|visitor| visitor.join().unwrap()).sum();
+            room.gate.enter();
+            assert_eq!(room.add(0), 1 + 10 * visited);
+        });
+    }
+}

@@ -1,0 +1,186 @@
+//! How a core goes from thread to thread: blocking mode, stall and return, and the thread of a
+//! current-thread runtime that wants its core back.
+//!
+//! A worker lets go of its core on its own flow: it empties LIFO slot and ring into the injector, and
+//! `crew` says who goes on. The fiber for whose sake it does so then runs on this thread without a
+//! core: what it spawns and wakes goes to the injector, its waits block the thread while it is pinned,
+//! and at its next scheduling point the worker, having no core, waits for one.
+//!
+//! Under [`Migrate::BeforeStart`] the core stays, because of the fibers that belong to its thread; the
+//! worker counts as stalled instead, and its replacement gets another core.
+
+use super::config::Migrate;
+use super::crew::Next;
+use super::shared::Shared;
+use super::switch::Post;
+use super::worker::Worker;
+use crate::fiber::{Batch, FiberPtr};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
+use std::ptr;
+
+impl Shared {
+    /// Puts another worker in the place of one that has stalled. False if there can be none.
+    pub(super) fn replace(&self) -> bool {
+        match self.crew.stall(|| self.add_core()) {
+            Next::Taken => true,
+            Next::Start(core) => self.start_thread(core),
+            Next::Nothing => false,
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// Holds core `index`, which `crew` gave it.
+    pub(super) fn attach(&self, index: usize) {
+        let core = self.shared.cores.get(index);
+        core.parker.set_thread();
+        self.core.set(core);
+        core.set_seat(&raw const self.seat);
+        self.own().tick.begin(Moment::now());
+        self.shared.watch.notice();
+    }
+
+    /// Holds no core any more; the caller hands it on.
+    pub(super) fn detach(&self) -> Option<usize> {
+        let core = self.core()?;
+        core.set_seat(ptr::null());
+        self.core.set(ptr::null());
+        Some(core.index)
+    }
+
+    /// What stands in the worker's own queues goes where others find it.
+    fn flush(&self) {
+        let core = self.held();
+        let mut batch = Batch::new();
+        core.gate.enter();
+        batch.extend(core.slot.take());
+        core.gate.exit();
+        while let Some(fiber) = core.ring.pop() {
+            batch.push(fiber);
+        }
+        self.shared.push_all_to_injector(batch);
+    }
+
+    /// The fiber that runs next on this thread blocks it: somebody else takes the worker's place.
+    pub(super) fn vacate(&self) {
+        self.stop_searching();
+        self.flush();
+        let core = self.held();
+        core.stats.hand_offs.add(1);
+        if self.shared.config.migrate == Migrate::BeforeStart {
+            core.gate.mark_stalled();
+            self.shared.replace();
+        } else if let Some(index) = self.detach() {
+            if let Next::Start(core) = self.shared.crew.hand_off(index) {
+                self.shared.start_thread(core);
+            }
+        }
+    }
+
+    /// Sees to it that the worker may go on running fibers; false if it has let go of its core.
+    pub(super) fn keeps_core(&self) -> bool {
+        (!self.held().gate.is_stalled() || self.come_back())
+            && (!self.is_one_too_many() || !self.give_up_core())
+    }
+
+    /// Is another thread to have this core, or nobody?
+    pub(super) fn is_one_too_many(&self) -> bool {
+        self.shared.crew.is_crowded() && self.own().homed == 0
+    }
+
+    fn give_up_core(&self) -> bool {
+        self.empty_core();
+        let Some(index) = self.detach() else { return true };
+        let given = self.shared.crew.give_up(index);
+        if !given {
+            self.attach(index);
+        }
+        given
+    }
+
+    /// The worker has stalled and is back: it rejoins if there is room, and retires otherwise.
+    fn come_back(&self) -> bool {
+        let core = self.held();
+        let site = core.stalled_site.swap(ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: null, or the address of a `&'static Location`.
+        if let Some(site) = unsafe { site.as_ref() } {
+            self.shared.sites.returned(site);
+        }
+        core.gate.clear_stalled();
+        self.own().tick.begin(Moment::now());
+        self.shared.watch.notice();
+        let rejoins = self.shared.crew.rejoin(self.own().homed > 0);
+        if rejoins {
+            core.stats.rejoined.add(1);
+        } else {
+            core.stats.retired.add(1);
+            self.empty_core();
+            self.detach().into_iter().for_each(|index| self.shared.crew.retire(index));
+        }
+        rejoins
+    }
+
+    /// Leaves nothing in the core that would wait for its next holder.
+    fn empty_core(&self) {
+        self.stop_searching();
+        self.flush();
+        self.own().stacks.clear();
+    }
+
+    /// A fiber of a suspect site runs next: in blocking mode.
+    pub(super) fn begin_blocking_run(&self, fiber: FiberPtr, fresh: bool) {
+        self.run.set(Some(self.shared.sites.begin(fiber.site, fresh, Moment::now())));
+        self.vacate();
+    }
+
+    /// It has come to a scheduling point, if there was one.
+    #[inline]
+    pub(super) fn end_blocking_run(&self) {
+        if let Some(run) = self.run.take() {
+            self.shared.sites.end(run);
+        }
+    }
+
+    /// Is the worker's place taken by another, so that the fiber on this thread may block it?
+    pub(super) fn is_vacated(&self) -> bool {
+        self.core().is_none_or(|core| core.gate.is_stalled())
+    }
+}
+
+/// The calling fiber is about to block its thread: another thread takes over the core.
+///
+/// # Safety
+///
+/// Called by the fiber itself, on a worker.
+#[cold]
+pub(crate) unsafe fn hand_off(fiber: FiberPtr) {
+    // SAFETY: a fiber runs on a worker only; valid until the next switch.
+    let worker = unsafe { &*Worker::current() };
+    if !worker.is_vacated() {
+        worker.leave_to_own_flow(fiber, Post::HandOff(fiber));
+    }
+}
+
+/// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, and
+/// through the injector otherwise.
+///
+/// # Safety
+///
+/// As [`hand_off`]; and the fiber may leave its thread.
+#[cold]
+pub(crate) unsafe fn regain_core(fiber: FiberPtr) {
+    // SAFETY: as above.
+    let worker = unsafe { &*Worker::current() };
+    if worker.core().is_some() {
+        return;
+    }
+    match worker.shared.crew.take() {
+        Some(core) => {
+            worker.end_blocking_run();
+            worker.attach(core);
+            worker.set_running(Some(fiber));
+        }
+        None => worker.leave_to_own_flow(fiber, Post::Yield(fiber)),
+    }
+}

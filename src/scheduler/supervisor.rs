@@ -1,0 +1,234 @@
+//! The supervisor: a thread that notices workers which do not come back from a fiber's code.
+//!
+//! While anything runs it looks four times a period. A worker that has run one fiber since the last
+//! look keeps others from its LIFO slot no longer: what stands there goes to the injector. One that
+//! has run it for a whole period is *stalled*: its slot, ring and mailbox go to the injector, and a
+//! replacement with a core of its own starts. From outside the supervisor acts only as a thief does,
+//! since the stalled fiber may spawn at any instant; it never preempts. At its next scheduling point
+//! the stalled worker rejoins, or retires (`hand_off.rs`).
+//!
+//! # Going to sleep
+//!
+//! After [`LINGER`] looks at which every worker was parked it sleeps until one leaves its bed.
+//! It stores `asleep`, full fence, looks once more whether all are parked. A worker's parked bit is
+//! cleared first, then a full fence, then `asleep` is read. Of the two reads one sees the other's
+//! store.
+
+use super::config::Migrate;
+use super::core::Core;
+use super::shared::Shared;
+use crate::fiber::Batch;
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::primitives::sync::{Condvar, Mutex, full_fence};
+use std::panic::Location;
+use std::time::Duration;
+
+/// Looks in a period.
+const LOOKS: u32 = 4;
+/// Quiet looks before it sleeps.
+const LINGER: u32 = 2 * LOOKS;
+
+/// A fiber that has kept its thread for longer than the supervisor's period.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The fiber's name, if it has one.
+    pub fiber: Option<String>,
+    /// Where it was spawned.
+    pub site: &'static Location<'static>,
+    /// The core whose worker is stalled.
+    pub worker: usize,
+    /// How long it has been running, as far as the supervisor has seen.
+    pub for_at_least: Duration,
+    /// Another thread has taken over.
+    pub replaced: bool,
+}
+
+/// The supervisor's bed.
+#[derive(Debug)]
+pub(super) struct Watch {
+    asleep: AtomicBool,
+    /// Somebody wants it to look.
+    called: Mutex<bool>,
+    call: Condvar,
+}
+
+impl Watch {
+    pub(super) fn new() -> Watch {
+        Watch { asleep: AtomicBool::new(false), called: Mutex::new(false), call: Condvar::new() }
+    }
+
+    /// A worker is about to run something.
+    #[inline]
+    pub(super) fn notice(&self) {
+        full_fence();
+        if self.asleep.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    pub(super) fn wake(&self) {
+        *self.called.lock() = true;
+        self.call.notify_one();
+    }
+
+    fn sleep(&self, timeout: Option<Duration>) {
+        let mut called = self.called.lock();
+        if !*called {
+            match timeout {
+                Some(timeout) => drop(self.call.wait_for(&mut called, timeout)),
+                None => self.call.wait(&mut called),
+            }
+        }
+        *called = false;
+    }
+}
+
+/// What the supervisor remembers of one core.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    dispatched: u64,
+    since: Moment,
+}
+
+/// Runs the supervisor on the calling thread until the scheduler stops.
+pub(crate) fn supervise(shared: &Shared, period: Duration) {
+    let mut supervisor = Supervisor { shared, period, seen: Vec::new(), quiet: 0 };
+    while !shared.is_stopping() {
+        supervisor.look(Moment::now());
+        supervisor.rest();
+    }
+}
+
+struct Supervisor<'a> {
+    shared: &'a Shared,
+    period: Duration,
+    seen: Vec<Seen>,
+    /// Looks in a row at which every worker was parked.
+    quiet: u32,
+}
+
+impl Supervisor<'_> {
+    fn rest(&mut self) {
+        let watch = &self.shared.watch;
+        if self.quiet < LINGER {
+            return watch.sleep(Some(self.period / LOOKS));
+        }
+        watch.asleep.store(true, Ordering::Relaxed);
+        full_fence();
+        if self.is_quiet() && !self.shared.is_stopping() {
+            watch.sleep(None);
+        }
+        watch.asleep.store(false, Ordering::Relaxed);
+        self.quiet = 0;
+        // What happened before the sleep says nothing about now.
+        self.seen.clear();
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.shared.cores.iter().all(|core| self.is_at_rest(core))
+    }
+
+    /// Nothing runs on `core`, or what runs there is dealt with.
+    fn is_at_rest(&self, core: &Core) -> bool {
+        !core.is_held() || core.gate.is_stalled() || self.shared.idle.is_parked(core.index)
+    }
+
+    fn look(&mut self, now: Moment) {
+        self.quiet = if self.is_quiet() { self.quiet + 1 } else { 0 };
+        for core in self.shared.cores.iter() {
+            self.look_at(core, now);
+        }
+        self.shared.sites.look(now, self.period);
+    }
+
+    fn look_at(&mut self, core: &Core, now: Moment) {
+        let dispatched = core.stats.dispatched.get();
+        let fresh = Seen { dispatched, since: now };
+        if self.seen.len() <= core.index {
+            self.seen.resize(core.index + 1, fresh);
+        }
+        let seen = self.seen[core.index];
+        if core.gate.is_stalled() {
+            self.drain(core);
+        } else if seen.dispatched != dispatched || self.is_at_rest(core) {
+            self.seen[core.index] = fresh;
+        } else if now.since(seen.since) >= self.period {
+            self.stalled(core, seen, now);
+        } else if now > seen.since && !core.slot.is_empty() {
+            self.free_slot(core, seen);
+        }
+    }
+
+    /// The fiber that runs there does not stop: what it keeps waiting in the slot runs elsewhere.
+    fn free_slot(&self, core: &Core, seen: Seen) {
+        let taken = core.gate.visit(|| {
+            (core.stats.dispatched.get() == seen.dispatched).then(|| core.slot.take()).flatten()
+        });
+        if let Some(fiber) = taken.flatten() {
+            self.shared.outside.slots_freed.add_shared(1);
+            self.shared.push_to_injector(fiber);
+        }
+    }
+
+    fn stalled(&self, core: &Core, seen: Seen, now: Moment) {
+        let found = core.gate.visit(|| {
+            let fiber =
+                core.running().filter(|_| core.stats.dispatched.get() == seen.dispatched)?;
+            core.gate.mark_stalled();
+            core.stalled_site.store(std::ptr::from_ref(fiber.site).cast_mut(), Ordering::Relaxed);
+            Some((fiber.name().map(str::to_owned), fiber.site))
+        });
+        let Some((name, site)) = found.flatten() else { return };
+        self.shared.outside.stalls.add_shared(1);
+        self.shared.sites.stalled(site);
+        let replaced = self.shared.replace();
+        self.drain(core);
+        let stall = Stall {
+            fiber: name,
+            site,
+            worker: core.index,
+            for_at_least: now.since(seen.since),
+            replaced,
+        };
+        report(self.shared, &stall);
+    }
+
+    /// Takes what the stalled worker of `core` keeps from others.
+    fn drain(&self, core: &Core) {
+        let mut batch = Batch::new();
+        if let Some(Some(fiber)) = core.gate.visit(|| core.slot.take()) {
+            batch.push(fiber);
+        }
+        loop {
+            let mut some = core.ring.steal_batch();
+            if some.is_empty() {
+                break;
+            }
+            batch.append(&mut some);
+        }
+        // Under `BeforeStart` these belong to that very thread.
+        if self.shared.config.migrate == Migrate::Anytime {
+            batch.append(&mut core.mailbox.take(usize::MAX));
+        }
+        self.shared.push_all_to_injector(batch);
+    }
+}
+
+/// Tells the hook, and `tracing` where the feature is on.
+fn report(shared: &Shared, stall: &Stall) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        fiber = stall.fiber.as_deref().unwrap_or("<unnamed>"),
+        site = %stall.site,
+        worker = stall.worker,
+        for_at_least = ?stall.for_at_least,
+        replaced = stall.replaced,
+        "a fiber keeps its thread; use volt::blocking around what blocks, or yield_now in long loops"
+    );
+    if let Some(hook) = &shared.config.on_stall {
+        crate::fiber::forget_panics(|| hook(stall));
+    }
+}
