@@ -34,6 +34,7 @@ pub struct Builder {
     current_thread: bool,
     workers: Option<usize>,
     stack_size: Option<usize>,
+    force_migrate: Option<bool>,
     config: Config,
 }
 
@@ -50,6 +51,7 @@ impl Builder {
             current_thread: false,
             workers: None,
             stack_size: None,
+            force_migrate: None,
             config: Config {
                 workers: 1,
                 stack_size: StackSize::DEFAULT,
@@ -199,9 +201,10 @@ impl Builder {
     }
 
     /// Lets every resume of a fiber move it to another worker than the last, so that code breaks early
-    /// that cannot stand it. `VOLT_FORCE_MIGRATE=1` in the environment does this for every runtime.
+    /// that cannot stand it. Unless set, `VOLT_FORCE_MIGRATE=1` in the environment says so. Without
+    /// effect on a runtime of one worker, and with `Migrate::BeforeStart`.
     pub fn force_migrate(mut self, force: bool) -> Builder {
-        self.config.force_migrate = force;
+        self.force_migrate = Some(force);
         self
     }
 
@@ -226,7 +229,9 @@ impl Builder {
             config.stack_size = StackSize::new(bytes)?;
         }
         check(&config)?;
-        config.force_migrate |= std::env::var_os("VOLT_FORCE_MIGRATE").is_some_and(|on| on == "1");
+        config.force_migrate = self.force_migrate.unwrap_or_else(force_migrate_is_set)
+            && config.migrate == Migrate::Anytime
+            && config.workers > 1;
         stack::install()?;
         stack::set_describe(super::describe::describe);
         fiber::install_hook();
@@ -248,6 +253,10 @@ fn check(config: &Config) -> io::Result<()> {
         _ => return Ok(()),
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+fn force_migrate_is_set() -> bool {
+    std::env::var_os("VOLT_FORCE_MIGRATE").is_some_and(|on| on == "1")
 }
 
 fn check_workers(n: usize) -> io::Result<usize> {

@@ -17,6 +17,7 @@ use super::worker::Worker;
 use crate::fiber::{Batch, FiberPtr};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::sync::full_fence;
 use std::ptr;
 
 impl Shared {
@@ -46,6 +47,9 @@ impl Worker<'_> {
         let core = self.core()?;
         core.set_seat(ptr::null());
         self.core.set(ptr::null());
+        // Whoever puts something there from now on finds it closed, or is seen here.
+        full_fence();
+        self.shared.forward_mail(core);
         Some(core.index)
     }
 
@@ -71,6 +75,7 @@ impl Worker<'_> {
         if self.shared.config.migrate == Migrate::BeforeStart {
             core.gate.mark_stalled();
             self.shared.replace();
+            self.shared.notify();
         } else if let Some(index) = self.detach() {
             if let Next::Start(core) = self.shared.crew.hand_off(index) {
                 self.shared.start_thread(core);
@@ -121,11 +126,13 @@ impl Worker<'_> {
         rejoins
     }
 
-    /// Leaves nothing in the core that would wait for its next holder.
+    /// Leaves nothing in the core that would wait for its next holder. Another worker is woken
+    /// whatever there was: if this one was to go to the poller, somebody else must.
     fn empty_core(&self) {
         self.stop_searching();
         self.flush();
         self.own().stacks.clear();
+        self.shared.notify();
     }
 
     /// A fiber of a suspect site runs next: in blocking mode.

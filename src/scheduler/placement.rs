@@ -18,7 +18,7 @@ impl Core {
     }
 
     /// May fibers be put here?
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.is_held() && !self.gate.is_stalled()
     }
 }

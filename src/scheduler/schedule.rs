@@ -8,6 +8,7 @@
 //! - A fiber that must not move: the mailbox of its home worker, which is woken.
 
 use super::config::Migrate;
+use super::core::Core;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::fiber::{Batch, FiberPtr, Wake};
@@ -145,12 +146,25 @@ impl Shared {
         self.config.migrate == Migrate::Anytime || fiber.home.load(Ordering::Relaxed) == 0
     }
 
-    /// Into the mailbox of `core`, which anyone may take from who may run the fiber.
+    /// Into the mailbox of `core`, for a fiber that is better run there.
     pub(super) fn push_mail(&self, core: usize, fiber: FiberPtr) {
-        match self.cores.get(core).mailbox.push(fiber) {
+        let there = self.cores.get(core);
+        match there.mailbox.push(fiber) {
             Ok(()) if self.idle.claim(core) => self.unpark(core),
             Ok(()) => self.notify(),
-            Err(fiber) => self.abandon(fiber),
+            Err(fiber) => return self.abandon(fiber),
+        }
+        // Pairs with the fence in `detach`: the one that lets go of the core sees the mail, or we see
+        // that nobody comes for it. (Both ways above have gone through a fence.)
+        if !there.is_open() {
+            self.forward_mail(there);
+        }
+    }
+
+    /// Nobody comes to the mailbox of `core`: what can move goes to the injector.
+    pub(super) fn forward_mail(&self, core: &Core) {
+        if self.config.migrate == Migrate::Anytime {
+            self.push_all_to_injector(core.mailbox.take(usize::MAX));
         }
     }
 

@@ -44,7 +44,7 @@ impl Worker<'_> {
     #[inline]
     pub(super) fn next_from_own_queues(&self) -> Option<FiberPtr> {
         let (core, own) = (self.held(), self.own());
-        if !own.tick.dispatch() {
+        if !own.tick.dispatch() || core.gate.is_stalled() {
             return None;
         }
         if own.lifo_run < super::LIFO_RUNS {
@@ -130,15 +130,18 @@ impl Worker<'_> {
         self.own().tick.begin(Moment::now());
     }
 
-    /// Enqueues what a turn of the driver settled. Another worker is woken even for a single fiber:
-    /// whatever this worker runs now, and however long, somebody takes its place in the poller.
+    /// Enqueues what a turn of the driver settled. Another worker is woken even for a single fiber, and
+    /// for one that only this worker may run: whatever it runs now, and however long, somebody takes
+    /// its place in the poller.
     pub(super) fn push_settled(&self, settled: Batch) {
-        let mut mine = Batch::new();
+        if settled.is_empty() {
+            return;
+        }
         for fiber in settled {
             if !self.enqueued_elsewhere(fiber) {
-                mine.push(fiber);
+                self.push_quietly(fiber);
             }
         }
-        self.push_all(mine);
+        self.shared.notify();
     }
 }

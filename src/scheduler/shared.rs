@@ -1,6 +1,6 @@
 //! What all workers of a runtime share.
 
-use super::config::{Config, Migrate, Placement};
+use super::config::{Config, Migrate};
 use super::core::Core;
 use super::cores::Cores;
 use super::crew::Crew;
@@ -187,22 +187,20 @@ impl Shared {
 
     /// Anything that the worker of `core` could run or steal, or is asked for?
     pub(super) fn has_work_for(&self, core: &Core) -> bool {
-        let steals = self.config.stealing;
         !self.injector.is_empty()
             || !core.mailbox.is_empty()
             || !core.slot.is_empty()
             || !core.ring.is_empty()
-            || steals && self.cores.iter().any(|other| !other.ring.is_empty())
-            || steals
-                && self.may_take_mail()
-                && self.cores.iter().any(|other| !other.mailbox.is_empty())
+            || self.config.stealing && self.cores.iter().any(|victim| self.has_loot(victim))
     }
 
-    /// May a worker run what stands in the mailbox of another?
-    pub(super) fn may_take_mail(&self) -> bool {
-        self.config.placement != Placement::Injector
-            && self.config.migrate == Migrate::Anytime
-            && !self.config.force_migrate
+    fn has_loot(&self, victim: &Core) -> bool {
+        !victim.ring.is_empty() || self.has_mail_for_all(victim)
+    }
+
+    /// Is there something in the mailbox of `victim` that any worker may run?
+    pub(super) fn has_mail_for_all(&self, victim: &Core) -> bool {
+        self.moves_freely && !victim.mailbox.is_empty()
     }
 
     /// Fibers that have been spawned and have not ended.

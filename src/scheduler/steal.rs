@@ -22,7 +22,11 @@ impl Worker<'_> {
         let core = self.held();
         core.stats.steals_tried.add(1);
         let Some((fiber, count)) = victim.ring.steal_into(&core.ring) else {
-            return if self.shared.may_take_mail() { self.take_mail_of(victim) } else { None };
+            return if self.shared.has_mail_for_all(victim) {
+                self.take_mail_of(victim)
+            } else {
+                None
+            };
         };
         core.stats.stolen.add(count as u64);
         Some(fiber)

@@ -14,7 +14,6 @@
 //! cleared first, then a full fence, then `asleep` is read. Of the two reads one sees the other's
 //! store.
 
-use super::config::Migrate;
 use super::core::Core;
 use super::shared::Shared;
 use crate::fiber::Batch;
@@ -209,11 +208,8 @@ impl Supervisor<'_> {
             }
             batch.append(&mut some);
         }
-        // Under `BeforeStart` these belong to that very thread.
-        if self.shared.config.migrate == Migrate::Anytime {
-            batch.append(&mut core.mailbox.take(usize::MAX));
-        }
         self.shared.push_all_to_injector(batch);
+        self.shared.forward_mail(core);
     }
 }
 
