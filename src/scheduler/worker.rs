@@ -209,8 +209,9 @@ impl Worker<'_> {
     }
 
     fn switch_to(&self, fiber: FiberPtr) {
-        if let Some(core) = self.core() {
-            core.stats.dispatched.add(1);
+        match self.core() {
+            Some(core) => core.stats.dispatched.add(1),
+            None => self.shared.outside.dispatched.add_shared(1),
         }
         self.set_running(Some(fiber));
         let word = self as *const Self as usize;

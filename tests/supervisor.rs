@@ -1,0 +1,265 @@
+//! Workers that do not come back: noticed, replaced, named, and back in the end.
+
+mod common;
+
+use common::{LONG, until, within};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use volt::runtime::{Builder, Migrate, Runtime, Stall};
+
+const PERIOD: Duration = Duration::from_millis(20);
+
+fn supervised(workers: usize) -> Builder {
+    Builder::new().workers(workers).stall_period(Some(PERIOD)).force_migrate(false)
+}
+
+fn runtime(workers: usize) -> Runtime {
+    supervised(workers).build().unwrap()
+}
+
+/// Keeps its thread until `flag` is set; volt is not told.
+fn hog(flag: &AtomicBool) {
+    while !flag.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn a_stalled_worker_is_replaced_and_everything_it_had_runs() {
+    within(LONG, || {
+        let runtime = runtime(1);
+        let done = Arc::new(AtomicUsize::new(0));
+        let release = Arc::new(AtomicBool::new(false));
+        let (counter, held) = (Arc::clone(&done), Arc::clone(&release));
+        let hogging = runtime.go(move || {
+            // More than ring and slot hold: some stand in the injector.
+            for _ in 0..400 {
+                let done = Arc::clone(&counter);
+                drop(volt::go(move || done.fetch_add(1, Ordering::SeqCst)));
+            }
+            hog(&held);
+        });
+        until("the others to run", || done.load(Ordering::SeqCst) == 400);
+        assert!(!hogging.is_finished());
+        release.store(true, Ordering::SeqCst);
+        hogging.join().unwrap();
+        let stats = runtime.handle().stats();
+        assert_eq!((stats.total.stalls, stats.queue.size), (1, 0), "{stats:?}");
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
+/// The stalled fiber goes on spawning: the supervisor is no more than a thief.
+#[test]
+fn a_stalled_fiber_may_spawn_and_wake_at_any_time() {
+    within(LONG, || {
+        let runtime = runtime(2);
+        let hogs: Vec<_> = (0..2)
+            .map(|_| {
+                runtime.go(|| {
+                    let begin = Instant::now();
+                    let mut spawned = 0_u64;
+                    let sum = Arc::new(AtomicUsize::new(0));
+                    while begin.elapsed() < 8 * PERIOD {
+                        let sum = Arc::clone(&sum);
+                        drop(volt::go(move || sum.fetch_add(1, Ordering::SeqCst)));
+                        spawned += 1;
+                        if spawned % 64 == 0 {
+                            std::thread::sleep(Duration::from_micros(50));
+                        }
+                    }
+                    (sum, spawned)
+                })
+            })
+            .collect();
+        for hog in hogs {
+            let (sum, spawned) = hog.join().unwrap();
+            until("each to run once", || sum.load(Ordering::SeqCst) as u64 == spawned);
+        }
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
+#[test]
+fn the_hook_is_told_who_it_is() {
+    within(LONG, || {
+        let told = Arc::new(Mutex::new(Vec::<Stall>::new()));
+        let telling = Arc::clone(&told);
+        let hook = move |stall: &Stall| telling.lock().unwrap().push(stall.clone());
+        let runtime = supervised(1).on_stall(hook).build().unwrap();
+        let line = line!() + 2;
+        runtime.run(|| {
+            let builder = volt::thread::Builder::new().name("the culprit".into());
+            let fiber = builder.spawn(|| std::thread::sleep(4 * PERIOD)).unwrap();
+            fiber.join().unwrap();
+        });
+        let told = told.lock().unwrap();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].fiber.as_deref(), Some("the culprit"));
+        assert_eq!((told[0].site.file(), told[0].site.line()), (file!(), line + 1));
+        assert!(told[0].for_at_least >= PERIOD && told[0].replaced, "{told:?}");
+    });
+}
+
+#[test]
+fn a_hook_that_panics_does_no_harm() {
+    within(LONG, || {
+        let runtime = supervised(1).learn_blocking(false);
+        let runtime = runtime.on_stall(|_| panic!("in the hook")).build().unwrap();
+        for _ in 0..2 {
+            runtime.run(|| std::thread::sleep(3 * PERIOD));
+        }
+        let stats = runtime.handle().stats();
+        assert_eq!(stats.total.stalls, 2, "{stats:?}");
+    });
+}
+
+#[test]
+fn who_comes_back_rejoins_or_retires_and_no_more_run_than_should() {
+    within(LONG, || {
+        let runtime = runtime(2);
+        for _ in 0..3 {
+            let hogs: Vec<_> =
+                (0..6).map(|_| runtime.go(|| std::thread::sleep(3 * PERIOD))).collect();
+            hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        }
+        // The last ones come to their scheduling points after their joins.
+        until("all stalled workers to be back", || {
+            let stats = runtime.handle().stats();
+            stats.total.rejoined + stats.total.retired == stats.total.stalls
+        });
+        let stats = runtime.handle().stats();
+        assert_eq!((stats.queue.concurrency, stats.queue.workers), (2, 2), "{stats:?}");
+        assert!(stats.total.stalls >= 2 && stats.total.retired > 0, "{stats:?}");
+        // It all works as before.
+        assert_eq!(runtime.run(|| volt::go(|| 5).join().unwrap()), 5);
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
+/// One fiber in the slot behind one that computes: no other worker is woken for it, and it is not
+/// yet a stall.
+#[test]
+fn an_aged_slot_is_freed_before_its_worker_counts_as_stalled() {
+    within(LONG, || {
+        let period = Duration::from_secs(2);
+        let runtime =
+            Builder::new().workers(2).stall_period(Some(period)).force_migrate(false).build();
+        let runtime = runtime.unwrap();
+        let (waited, held) = runtime.run(move || {
+            let flag = Arc::new(AtomicBool::new(false));
+            let theirs = Arc::clone(&flag);
+            let begin = Instant::now();
+            drop(volt::go(move || theirs.store(true, Ordering::SeqCst)));
+            hog(&flag);
+            (begin.elapsed(), volt::runtime::Handle::current().stats().total)
+        });
+        assert!(waited < period, "{waited:?}");
+        assert_eq!((held.slots_freed, held.stalls), (1, 0), "{held:?}");
+    });
+}
+
+#[test]
+fn fibers_of_a_site_that_stalls_get_threads_at_once() {
+    within(LONG, || {
+        const FIBERS: usize = 24;
+        let runtime = runtime(2);
+        let begin = Instant::now();
+        let site = || runtime.go(|| std::thread::sleep(10 * PERIOD));
+        let fibers: Vec<_> = (0..FIBERS).map(|_| site()).collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        let took = begin.elapsed();
+        let sites = runtime.handle().blocking_sites();
+        // One after the other they would take 12 x 200 ms, replaced two at a time 12 x 20 ms more.
+        assert!(took < PERIOD * 10 * FIBERS as u32 / 4, "{took:?}");
+        assert_eq!(sites.len(), 1, "{sites:?}");
+        assert!(sites[0].stalls >= 2, "{sites:?}");
+        until("the site to be trusted again", || {
+            runtime.go(|| ()).join().unwrap();
+            !runtime.handle().blocking_sites()[0].suspect
+        });
+        let before = runtime.handle().stats().total.stalls;
+        assert!(before < FIBERS as u64, "most were never a stall: {before}");
+    });
+}
+
+#[test]
+fn where_learning_is_off_every_one_of_them_stalls_a_worker() {
+    within(LONG, || {
+        let runtime = supervised(1).learn_blocking(false).build().unwrap();
+        let fibers: Vec<_> =
+            (0..4).map(|_| runtime.go(|| std::thread::sleep(5 * PERIOD))).collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        let stats = runtime.handle().stats();
+        assert_eq!((stats.total.stalls, stats.total.hand_offs), (4, 0), "{stats:?}");
+        assert!(runtime.handle().blocking_sites().iter().all(|site| !site.suspect));
+    });
+}
+
+#[test]
+fn without_a_supervisor_nothing_is_replaced() {
+    within(LONG, || {
+        let runtime =
+            Builder::new().workers(1).stall_period(None).force_migrate(false).build().unwrap();
+        runtime.run(|| std::thread::sleep(3 * PERIOD));
+        assert_eq!(runtime.handle().stats().total.stalls, 0);
+    });
+}
+
+#[test]
+fn a_period_too_short_is_refused() {
+    let error = Builder::new().stall_period(Some(Duration::from_micros(10))).build().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("at least 1ms"), "{error}");
+}
+
+/// Under `BeforeStart` fibers that have started stay with their stalled thread, all others go on.
+#[test]
+fn fibers_that_may_not_move_wait_for_their_worker() {
+    within(LONG, || {
+        let runtime = supervised(2).migrate(Migrate::BeforeStart).build().unwrap();
+        let fibers: Vec<_> = (0..40)
+            .map(|n| {
+                runtime.go(move || {
+                    let home = std::thread::current().id();
+                    for round in 0..4 {
+                        if (n + round) % 10 == 0 {
+                            std::thread::sleep(2 * PERIOD);
+                        }
+                        volt::sleep(Duration::from_millis(1));
+                        assert_eq!(std::thread::current().id(), home);
+                    }
+                })
+            })
+            .collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        let stats = runtime.handle().stats();
+        assert!(stats.total.stalls > 0, "{stats:?}");
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
+/// A busy worker whose idle stacks are due for trimming must not keep the one in the poller awake.
+#[test]
+fn a_computing_worker_does_not_keep_the_poller_turning() {
+    within(LONG, || {
+        let runtime =
+            supervised(2).stall_period(None).stack_age(Duration::from_millis(1)).build().unwrap();
+        runtime.run(|| {
+            for _ in 0..20 {
+                volt::go(|| volt::sleep(Duration::from_millis(1))).join().unwrap();
+            }
+        });
+        let polls = || runtime.handle().stats().total.polls;
+        let spun = runtime.run(|| {
+            let before = polls();
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(100) {
+                std::hint::spin_loop();
+            }
+            polls() - before
+        });
+        assert!(spun < 20, "{spun} turns of the driver in 100 ms of computing");
+    });
+}
