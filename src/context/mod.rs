@@ -35,7 +35,13 @@ mod backend;
 #[path = "corosensei.rs"]
 mod backend;
 
+#[cfg(any(volt_asan, volt_tsan))]
+mod watched;
+
+#[cfg(not(any(volt_asan, volt_tsan)))]
 pub(crate) use backend::{Context, prepare, retire, switch};
+#[cfg(any(volt_asan, volt_tsan))]
+pub(crate) use watched::{Context, prepare, retire, switch};
 
 /// The first function of a fresh flow; its argument is the word handed over by the first switch.
 pub(crate) type Entry = extern "C" fn(transfer: usize) -> !;
