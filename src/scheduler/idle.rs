@@ -45,15 +45,22 @@ impl Idle {
         self.parked.is_set(index)
     }
 
-    fn searching(counts: u64) -> u64 {
-        counts & u64::from(u32::MAX)
+    /// Below zero for a moment where a claimed worker has ended its search before the claimer has
+    /// counted it: never more than there are.
+    fn searching(counts: u64) -> i32 {
+        counts as u32 as i32
+    }
+
+    /// At least as many as there are bits whose worker has been counted.
+    fn parked(counts: u64) -> u64 {
+        counts.wrapping_sub(i64::from(Self::searching(counts)) as u64) >> 32
     }
 
     /// Lets a worker search if fewer than half of the workers do (a soft limit).
     #[must_use]
     pub(crate) fn begin_search(&self) -> bool {
         let counts = self.counts.load(Ordering::Relaxed);
-        if 2 * Self::searching(counts) >= self.workers {
+        if 2 * i64::from(Self::searching(counts)) >= self.workers as i64 {
             return false;
         }
         self.counts.fetch_add(SEARCHING_ONE, Ordering::AcqRel);
@@ -69,8 +76,7 @@ impl Idle {
     #[must_use]
     pub(crate) fn end_search(&self) -> bool {
         let before = self.counts.fetch_sub(SEARCHING_ONE, Ordering::AcqRel);
-        debug_assert!(Self::searching(before) > 0);
-        Self::searching(before) == 1
+        Self::searching(before) <= 1
     }
 
     /// Publishes that worker `index` is parked and no longer searches. The caller then looks at
@@ -104,7 +110,7 @@ impl Idle {
         // Pairs with the fence in `park`.
         full_fence();
         let counts = self.counts.load(Ordering::Relaxed);
-        if Self::searching(counts) != 0 || counts < PARKED_ONE {
+        if Self::searching(counts) > 0 || Self::parked(counts) == 0 {
             return None;
         }
         self.claim_any(except)
@@ -164,9 +170,9 @@ mod models {
             !self.work.load(Ordering::Relaxed)
         }
 
-        fn counts(&self) -> (u64, u64) {
+        fn counts(&self) -> (u64, i32) {
             let counts = self.idle.counts.load(Ordering::Relaxed);
-            (counts >> 32, Idle::searching(counts))
+            (Idle::parked(counts), Idle::searching(counts))
         }
     }
 
@@ -227,7 +233,26 @@ mod models {
             let left = world.idle.unpark(0);
             let claimed = notifier.join().unwrap().is_some();
             assert_eq!(left == Left::Claimed, claimed);
-            assert_eq!(world.counts(), (0, u64::from(claimed)));
+            assert_eq!(world.counts(), (0, i32::from(claimed)));
+        });
+    }
+
+    /// The bit tells the worker of a claim before the count does: meanwhile it may have found work,
+    /// and ended its search. Whoever brings more then wakes another, or the worker itself does.
+    #[test]
+    fn a_search_that_ends_before_its_claim_is_counted_hides_no_work() {
+        loom::model(|| {
+            let world = World::new(2);
+            assert!(world.go_to_bed(0, false) && world.go_to_bed(1, false));
+            let theirs = Arc::clone(&world);
+            let notifier = thread::spawn(move || theirs.bring_work());
+            if world.idle.unpark(0) == Left::Claimed {
+                let wakes_next = world.idle.end_search();
+                // It runs what it found; this is for somebody else.
+                let claimed = world.bring_work();
+                assert!(wakes_next || claimed == Some(1), "the second sleeps over work");
+            }
+            notifier.join().unwrap();
         });
     }
 }
