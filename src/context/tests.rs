@@ -191,7 +191,7 @@ fn a_flow_moves_between_threads() {
             for _ in 0..7 {
                 let shared = &shared;
                 std::thread::scope(|scope| {
-                    scope.spawn(move || shared.0.resume(0));
+                    scope.spawn(move || shared.0.resume(0)).join().unwrap();
                 });
             }
             assert_eq!(SEEN.load(Ordering::Relaxed), 8);

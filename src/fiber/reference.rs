@@ -7,7 +7,8 @@
 
 use super::header::FiberPtr;
 use super::waiter::{WaiterPtr, Wake};
-use crate::primitives::sync::atomic::{AtomicUsize, Ordering, fence};
+use crate::primitives::sync::acquire_fence;
+use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 
 /// Holds a fiber's control block, also after the fiber's end.
 pub(crate) struct FiberRef(FiberPtr);
@@ -112,7 +113,7 @@ impl FiberPtr {
 unsafe fn release(fiber: FiberPtr) {
     if fiber.references.fetch_sub(1, Ordering::Release) == 1 {
         // Pairs with the Release of every other count: all that their holders did is over.
-        fence(Ordering::Acquire);
+        acquire_fence(&fiber.references);
         // SAFETY: no count is left, the base included.
         unsafe { fiber.free() };
     }

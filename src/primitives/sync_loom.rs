@@ -30,6 +30,11 @@ impl<T> Mutex<T> {
     }
 }
 
+#[allow(dead_code, reason = "for the rooms that loom sees")]
+pub(crate) fn acquire_fence(_word: &atomic::AtomicUsize) {
+    atomic::fence(atomic::Ordering::Acquire);
+}
+
 pub(crate) fn full_fence() {
     atomic::fence(atomic::Ordering::SeqCst);
 }

@@ -1,7 +1,15 @@
 //! Atomics, cells and locks from `std` and `parking_lot`.
 
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
-pub(crate) use std::sync::{Arc, OnceLock};
+pub(crate) use std::sync::Arc;
+
+#[cfg(not(volt_tsan))]
+pub(crate) use std::sync::OnceLock;
+#[cfg(volt_tsan)]
+#[path = "sync_tsan.rs"]
+mod tsan;
+#[cfg(volt_tsan)]
+pub(crate) use tsan::{OnceLock, acquire_fence};
 
 pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::{
@@ -31,6 +39,13 @@ impl<T: ?Sized> UnsafeCell<T> {
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())
     }
+}
+
+/// An acquire fence after an access to `word`: what the value there was released with is seen.
+#[cfg(not(volt_tsan))]
+#[inline(always)]
+pub(crate) fn acquire_fence(_word: &atomic::AtomicUsize) {
+    atomic::fence(atomic::Ordering::Acquire);
 }
 
 /// A sequentially consistent fence, for store-then-load races between two threads (Dekker).
