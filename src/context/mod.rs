@@ -5,6 +5,10 @@
 //! every other (or everywhere, with the feature `context-corosensei`). This room knows stacks as two
 //! addresses and fibers not at all.
 //!
+//! Sanitizers are told of flows and switches by a layer in between, `watched`, with the same contract;
+//! it is compiled only under `--cfg volt_asan` or `--cfg volt_tsan`, so that nobody above has to call
+//! a hook, and nothing is paid without.
+//!
 //! # Contract
 //!
 //! - [`Context`] is a copyable token for a suspended flow of control. A thread's own flow starts as
@@ -19,13 +23,12 @@
 //! # Invariants
 //!
 //! 1. A context is continued at most once after each time it was stored.
-//! 2. `*from` stays in place, and holds the running flow's own context, until the flow is stored.
+//! 2. `*from` stays in place, and holds the running flow's own context, until the flow is stored; a
+//!    thread's own until it is continued.
 //! 3. Callee-saved registers and the floating-point *control* bits (MXCSR 6-15, x87 control word)
 //!    are the flow's; the sticky exception flags are the thread's.
 //! 4. Nothing that the compiler derived from the thread (TLS addresses, `errno`) survives a switch:
 //!    the flow may continue on another thread. The scheduler re-reads what it needs.
-
-pub(crate) mod hooks;
 
 #[cfg(all(target_arch = "x86_64", unix, not(feature = "context-corosensei")))]
 #[path = "x86_64.rs"]

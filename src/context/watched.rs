@@ -73,7 +73,7 @@ pub(crate) unsafe fn retire(context: Context) {
     }
 }
 
-/// As the backend's; moreover `*from` of a thread's own flow stays in place until this returns.
+/// As the backend's.
 ///
 /// # Safety
 ///

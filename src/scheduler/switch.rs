@@ -104,12 +104,10 @@ impl Worker<'_> {
     #[inline(always)]
     fn leave_to(&self, fiber: FiberPtr, post: Post, to: Context) {
         self.post.set(post);
-        context::hooks::before_switch();
         let from = fiber.context.with_mut(|context| context);
         // SAFETY: `to` was chosen by this worker, which holds it; `from` is the running fiber's own
         // place, which stays until the fiber ends.
         let word = unsafe { context::switch(from, to, self as *const Self as usize) };
-        context::hooks::after_switch();
         // SAFETY: whoever switches to a fiber hands over the worker that it runs on.
         let worker = unsafe { &*(word as *const Worker<'_>) };
         worker.run_post();
@@ -224,11 +222,6 @@ impl Worker<'_> {
     /// The fiber's life on `stack` begins, by a switch to a new flow or in the entry loop of an old.
     #[inline(always)]
     fn settle_in(&self, fiber: FiberPtr, flow: Context, stack: NonNull<SlotHeader>) {
-        context::hooks::fiber_begin(|| {
-            // SAFETY: only looked at; it stays the flow's.
-            let stack = ManuallyDrop::new(unsafe { Stack::from_raw(stack) });
-            Bounds { top: stack.top(), limit: stack.limit() }
-        });
         // SAFETY: this worker holds the fiber, and the stack belongs to it from now on.
         unsafe {
             stack.as_ref().set_owner(fiber.as_ptr().cast());
@@ -342,7 +335,6 @@ impl Seen for Scheduler {
 
 impl Host for Scheduler {
     unsafe fn arrive(transfer: usize) -> FiberPtr {
-        context::hooks::after_switch();
         // SAFETY: whoever switches to a fresh flow hands over its worker.
         let worker = unsafe { &*(transfer as *const Worker<'_>) };
         worker.run_post();
@@ -361,7 +353,6 @@ impl Host for Scheduler {
     }
 
     unsafe fn finished(flow: fiber::Flow, wake: Option<Wake>) -> FiberPtr {
-        context::hooks::fiber_end();
         // SAFETY: as in `before_end`, which went into the gate.
         let worker = unsafe { &*Worker::current() };
         worker.seat.set_current(None);
@@ -410,7 +401,6 @@ impl Worker<'_> {
         };
         self.post.set(Post::Ended(flow.context, flow.stack));
         let mut from = flow.context;
-        context::hooks::before_switch();
         // SAFETY: `from` holds the running flow's own context; it is never continued again.
         unsafe { context::switch(&raw mut from, to, self as *const Self as usize) };
         unreachable!("a flow that has ended was continued")

@@ -219,11 +219,9 @@ impl Worker<'_> {
         // attached; our own flow is stored in `context`, which stays in place.
         let word = unsafe {
             let to = fiber.context.with(|context| *context);
-            context::hooks::before_switch();
             context::switch(self.context.get(), to, word)
         };
         debug_assert_eq!(word, self as *const Self as usize, "a worker's flow changed its thread");
-        context::hooks::after_switch();
         self.end_blocking_run();
         self.run_post();
     }
