@@ -22,6 +22,12 @@ impl Waiters {
         waits
     }
 
+    /// Nobody waits.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
     /// Unlinks `waiter` if it still is linked.
     pub(crate) fn unlink(&self, waiter: WaiterPtr) {
         self.0.lock().retain(|other| *other != waiter);

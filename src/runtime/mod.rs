@@ -9,6 +9,8 @@ mod join;
 mod pool;
 #[allow(clippy::module_inception, reason = "the room's main type")]
 mod runtime;
+#[cfg(test)]
+mod tests;
 
 pub use crate::scheduler::{BlockingSite, BlockingStats, Migrate, Placement, Stall, WorkerStats};
 pub use builder::Builder;

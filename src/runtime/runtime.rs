@@ -155,7 +155,7 @@ impl Runtime {
 }
 
 /// Waits until no fiber is left.
-fn wait_drained(shared: &Shared, deadline: Moment) {
+pub(super) fn wait_drained(shared: &Shared, deadline: Moment) {
     /// A fiber that ends looks for drainers without a fence, which would cost each fiber more than
     /// its spawn; so one that ends in the very moment when the drain begins may tell nobody.
     const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     /// For the choice of a core for fibers from outside, and of a worker to move to.
     pub(super) turn: AtomicUsize,
     /// Somebody waits for the last fiber to end.
-    pub(super) draining: AtomicBool,
+    pub(crate) draining: AtomicBool,
     pub(crate) drained: Waiters,
     pub(super) seed: u64,
 }

@@ -1,0 +1,90 @@
+//! How a shutdown learns that the last fiber has ended.
+
+use super::Builder;
+use super::runtime::wait_drained;
+use crate::park::{self, Wait};
+use crate::primitives::clock::Moment;
+use crate::scheduler::Shared;
+use crate::thread::{self, Thread};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(10);
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LONG, "still waiting for: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Drains with `drain` on a thread of its own, ends the last fiber once that waits and `before` has
+/// been called, and says how long the drain went on after that.
+fn drain_with(drain: fn(&Shared), before: fn(&Shared)) -> Duration {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let shared = Arc::clone(&runtime.handle().0);
+    let fiber = runtime.go(thread::park);
+    let theirs = Arc::clone(&shared);
+    let drainer = std::thread::spawn(move || drain(&theirs));
+    until("somebody waits for the end", || !shared.drained.is_empty());
+    before(&shared);
+    let start = Instant::now();
+    fiber.thread().unpark();
+    drainer.join().unwrap();
+    fiber.join().unwrap();
+    start.elapsed()
+}
+
+/// Without a second look: the end itself must tell.
+#[test]
+fn the_last_end_wakes_who_waits_for_it() {
+    fn drain(shared: &Shared) {
+        shared.begin_drain();
+        let deadline = Some(Moment::now().saturating_add(LONG * 2));
+        let wait = Wait { deadline, ..Wait::new("shutdown") };
+        park::wait_until(&shared.drained, wait, || shared.live() == 0);
+    }
+    let took = drain_with(drain, |_| ());
+    assert!(took < LONG, "the last end told nobody");
+}
+
+/// The fiber ends as one that has not seen yet that a drain has begun: it tells nobody.
+#[test]
+fn an_end_that_tells_nobody_is_seen_all_the_same() {
+    fn drain(shared: &Shared) {
+        wait_drained(shared, Moment::now().saturating_add(LONG * 2));
+    }
+    let took = drain_with(drain, |shared| shared.draining.store(false, Ordering::SeqCst));
+    assert!(took < LONG, "nobody looked again");
+}
+
+/// Each fiber starts the next before it ends, so there is always one: no moment may look like the
+/// end of all.
+#[test]
+fn a_chain_of_fibers_is_never_seen_dead() {
+    fn link(left: u32, last: Sender<Thread>) {
+        if left > 0 {
+            drop(crate::go(move || link(left - 1, last)));
+        } else {
+            last.send(thread::current()).unwrap();
+            thread::park();
+        }
+    }
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let (sender, receiver) = channel();
+    runtime.go(move || link(300_000, sender));
+    let (start, mut looks) = (Instant::now(), 0);
+    let last = loop {
+        assert!(runtime.stats().live >= 1, "nobody lives, after {looks} looks");
+        assert!(start.elapsed() < LONG, "the chain does not end");
+        if let Ok(last) = receiver.try_recv() {
+            break last;
+        }
+        looks += 1;
+    };
+    last.unpark();
+    runtime.shutdown(LONG).unwrap();
+}
