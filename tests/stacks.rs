@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LONG, until, within};
+use common::{LONG, child, until, within};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,49 +16,38 @@ fn deep(bytes: usize) -> u8 {
     if bytes <= 1024 { frame[0] } else { deep(bytes - 1024).wrapping_add(frame[7]) }
 }
 
-/// A figure of this process in KiB.
-fn status(name: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
+/// What of this process is resident, in KiB.
 fn resident() -> u64 {
-    status("VmRSS:")
-}
-
-/// The most that was ever resident.
-fn high_water() -> u64 {
-    status("VmHWM:")
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[test]
 fn idle_stacks_give_their_memory_back_by_themselves() {
     const FIBERS: usize = 400;
+    let before = resident();
     for workers in [1, 3] {
         within(LONG, move || {
             let age = Duration::from_millis(50);
             let runtime = Builder::new().workers(workers).stack_age(age).build().unwrap();
-            let before = resident();
             let arrived = Arc::new(AtomicUsize::new(0));
             let fibers: Vec<_> = (0..FIBERS)
                 .map(|_| {
                     let arrived = Arc::clone(&arrived);
                     runtime.go(move || {
+                        black_box(deep(100 << 10));
                         arrived.fetch_add(1, Ordering::Relaxed);
                         volt::thread::park();
-                        deep(100 << 10)
                     })
                 })
                 .collect();
-            // Each has a stack of its own.
-            until("all have started", || arrived.load(Ordering::Relaxed) == FIBERS);
+            // Each has a stack of its own, and keeps its memory as long as it lives.
+            until("all are parked", || arrived.load(Ordering::Relaxed) == FIBERS);
+            let (full, seen) = (before + FIBERS as u64 * 100, resident());
+            assert!(seen >= full, "{seen} KiB, {full} expected: nothing was used");
             fibers.iter().for_each(|fiber| fiber.thread().unpark());
-            let deepest = fibers.into_iter().map(|fiber| fiber.join().unwrap()).max();
-            black_box(deepest);
-            let full = before + FIBERS as u64 * 100;
-            let high = high_water();
-            assert!(high >= full, "{high} KiB at most, {full} expected: nothing was used");
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
             // Nobody uses the runtime any more; it does this on its own.
             until("the memory went back", || resident() < before + (FIBERS as u64 * 100) / 4);
             runtime.shutdown(LONG).unwrap();
@@ -86,4 +75,41 @@ fn the_use_of_stacks_is_told_by_spawn_site() {
         assert!(site.max_bytes < USED * 4, "{site:?}");
         runtime.shutdown(LONG).unwrap();
     });
+}
+
+/// Each worker keeps stacks of its own; one that sleeps is woken when they are old, and no memory
+/// stays. Again and again, since later times begin with nothing due and, for a single fiber, with a
+/// worker that sleeps in the poller already and has to be told.
+#[test]
+fn sleeping_workers_give_the_memory_of_their_own_stacks_back() {
+    const WORKERS: usize = 3;
+    let name = "sleeping_workers_give_the_memory_of_their_own_stacks_back";
+    // Alone, because the figures are the process's.
+    let left = child(name, &[], || {
+        let age = Duration::from_millis(20);
+        let runtime = Builder::new().workers(WORKERS).stack_age(age).build().unwrap();
+        for together in [WORKERS, WORKERS, 1, 1, 1, 1, 1, 1] {
+            // None ends before all run, so each ends on a worker of its own.
+            let running = Arc::new(AtomicUsize::new(0));
+            let fibers: Vec<_> = (0..together)
+                .map(|_| {
+                    let running = Arc::clone(&running);
+                    runtime.go(move || {
+                        running.fetch_add(1, Ordering::SeqCst);
+                        while running.load(Ordering::SeqCst) < together {
+                            std::thread::yield_now();
+                        }
+                    })
+                })
+                .collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            // Nobody uses the runtime any more.
+            until("no idle stack has memory", || {
+                let stacks = volt::metrics::stacks();
+                stacks.handed_out >= WORKERS && stacks.trimmed == stacks.handed_out
+            });
+        }
+        runtime.shutdown(LONG).unwrap();
+    });
+    assert!(left.status.success(), "{left:?}");
 }

@@ -1,4 +1,4 @@
-//! How a shutdown learns that the last fiber has ended.
+//! How a shutdown learns that the last fiber has ended; who sleeps in the poller.
 
 use super::Builder;
 use super::runtime::wait_drained;
@@ -7,7 +7,7 @@ use crate::primitives::clock::Moment;
 use crate::scheduler::Shared;
 use crate::thread::{self, Thread};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -86,5 +86,32 @@ fn a_chain_of_fibers_is_never_seen_dead() {
         looks += 1;
     };
     last.unpark();
+    runtime.shutdown(LONG).unwrap();
+}
+
+/// A worker goes to bed just when somebody looks at the poller in passing: it takes the place there all
+/// the same, or nobody would see its timer.
+#[test]
+fn who_looks_in_passing_does_not_keep_a_worker_from_the_poller() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let shared = &runtime.handle().0;
+    let [running, looking] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let fiber = {
+        let (running, looking) = (Arc::clone(&running), Arc::clone(&looking));
+        runtime.go(move || {
+            running.store(true, Ordering::Release);
+            until("somebody looks", || looking.load(Ordering::Acquire));
+            thread::sleep(Duration::from_millis(1));
+        })
+    };
+    until("the worker is awake", || running.load(Ordering::Acquire));
+    let look = shared.driver.try_role().expect("the only worker runs a fiber");
+    let parked = runtime.stats().total.parked;
+    looking.store(true, Ordering::Release);
+    until("the worker goes to bed", || runtime.stats().total.parked > parked);
+    // By the end of this look the worker has found that somebody is there.
+    std::thread::sleep(Duration::from_millis(50));
+    drop(look);
+    until("the timer", || fiber.is_finished());
     runtime.shutdown(LONG).unwrap();
 }
