@@ -2,8 +2,8 @@
 //!
 //! Called by `fiber` (first entry) and `scheduler` (everything else). Two backends stand behind one
 //! contract and are run by the same tests: volt's own for the targets it covers, and corosensei for
-//! every other (or everywhere, with the feature `context-corosensei`). This room knows stacks as two
-//! addresses and fibers not at all.
+//! every other (or everywhere, with the feature `context-corosensei`); on x86-64 the tests have a third,
+//! the reference switch of `asm/`. This room knows stacks as two addresses and fibers not at all.
 //!
 //! Sanitizers are told of flows and switches by a layer in between, `watched`, with the same contract;
 //! it is compiled only under `--cfg volt_asan` or `--cfg volt_tsan`, so that nobody above has to call
@@ -58,5 +58,7 @@ pub(crate) struct Bounds {
     pub(crate) limit: *mut u8,
 }
 
+#[cfg(all(test, target_arch = "x86_64", unix))]
+mod reference;
 #[cfg(test)]
 mod tests;
