@@ -43,14 +43,23 @@
 //!
 //! The compiler does not see a wait as something special, and some of these are `Send` only by
 //! accident; what is not `Send` can still stand on a fiber's stack. Between two waits all of it is
-//! fine. Three ways out: [`fiber_local!`] for values that belong to the fiber;
+//! fine. Four ways out: [`fiber_local!`] for values that belong to the fiber;
 //! [`Migrate::BeforeStart`](runtime::Migrate) for a runtime whose fibers stay on the thread where
-//! they first ran; and not to wait while holding such a thing.
+//! they first ran; [`thread::pinned`] for a fiber that keeps its thread for a while; and not to wait
+//! while holding such a thing. With `VOLT_FORCE_MIGRATE=1` in the environment every resume moves the
+//! fiber to another worker, so that what cannot stand it breaks in tests.
 //!
 //! A fiber whose thread is unwinding from a panic blocks its thread when it waits, since the panic
 //! count belongs to the thread. A wait in a `fork`ed child panics, and so does one in a signal handler
 //! that runs on the alternate stack; on a fiber's own stack it cannot be told from any other, and is
 //! just as wrong.
+//!
+//! # Code that blocks its thread
+//!
+//! [`blocking`] runs code that blocks its thread without holding others up. Where nobody says so, a
+//! supervisor notices a worker that has not come back for 100 ms
+//! ([`stall_period`](runtime::Builder::stall_period)), lets another thread take its place and says who
+//! it was ([`on_stall`](runtime::Builder::on_stall)). It never interrupts a fiber.
 //!
 //! # Stacks
 //!
@@ -68,6 +77,9 @@
 //!   **steal** half. **Injector**: the queue of all. **Mailbox**: what a worker alone may run.
 //! - **dispatch**: giving a fiber the processor. **Tick**: 128 dispatches. **Operations**: what a fiber
 //!   may do without waiting before it yields.
+//! - **blocking mode**: a fiber keeps its thread, whose core was handed on. **Hand-off**: that. **Stall**:
+//!   a worker that does not come back from a fiber's code. **Supervisor**: the thread that notices.
+//!   **Spare**: a thread without a core. **Suspect**: a spawn site whose fibers have stalled.
 //! - **searcher**: a worker that looks for work to steal. **Parked**: asleep, on its thread or in the
 //!   **poller**.
 //! - **park**, **unpark**: wait, wake. **Permit**: an unpark that came first. **Waiter**: who waits,

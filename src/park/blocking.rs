@@ -65,6 +65,8 @@ impl Room {
         let limit = unsafe { &(*Shared::of(fiber)).blocking };
         let parking = Parking::begin();
         if !limit.enter(|| parking.waiter()) {
+            #[cfg(feature = "tracing")]
+            tracing::warn!(site = %fiber.site, "a fiber waits for its turn to block: see max_blocking");
             let _ = parking.park(Wait::new("blocking"));
         }
         Room(fiber)
