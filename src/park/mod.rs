@@ -9,7 +9,7 @@
 //! 4. every node is unlinked, under its source's lock, before the waiting function returns.
 //!
 //! A fiber leaves its worker to others meanwhile. A plain thread sleeps; so does a fiber in
-//! [`blocking`] or [`pinned`], and one whose thread is unwinding from a panic, because the panic count
+//! [`blocking()`] or [`pinned`], and one whose thread is unwinding from a panic, because the panic count
 //! belongs to the thread and must not be left to another fiber. Its worker's core is handed on first.
 
 mod blocking;
