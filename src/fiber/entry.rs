@@ -4,9 +4,8 @@
 //! fresh one with a stack of the same size, that one starts right here, without a switch.
 
 use super::block::Payload;
+use super::end::complete;
 use super::header::FiberPtr;
-use super::reference::release_block;
-use super::state::Outcome;
 use super::waiter::Wake;
 use crate::context::Context;
 use crate::stack::SlotHeader;
@@ -75,7 +74,7 @@ unsafe fn run(fiber: FiberPtr) {
 /// # Safety
 ///
 /// Called by the fiber itself, at its end.
-unsafe fn drop_locals(fiber: FiberPtr) {
+pub(super) unsafe fn drop_locals(fiber: FiberPtr) {
     // SAFETY: the fiber's own; the reference ends before a destructor runs.
     super::locals::drop_all(|| fiber.locals.with_mut(|locals| unsafe { (*locals).pop() }));
 }
@@ -91,36 +90,6 @@ pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Option<Wake> {
         (fiber.vtable.fail)(fiber.as_non_null(), payload);
         complete(fiber)
     }
-}
-
-/// Publishes the end of a fiber and frees its block if nobody holds it. The block is not the
-/// caller's any more after it.
-///
-/// # Safety
-///
-/// The result is in its place; called once.
-unsafe fn complete(fiber: FiberPtr) -> Option<Wake> {
-    if fiber.state().load().has_join_handle() {
-        let mut join = fiber.join.lock();
-        // After this the block is touched only to unlock: the handle takes that lock before it lets
-        // go of the block.
-        if fiber.state().finish(true).is_ok() {
-            let joiner = join.joiner.take();
-            // SAFETY: the joiner is linked here, under this lock.
-            return joiner.and_then(|joiner| unsafe { joiner.settle(Outcome::Woken(0)) });
-        }
-    }
-    // The join handle is gone for good: the result is the fiber's own to drop.
-    // SAFETY: the result is there; a panic of its destructor ends here.
-    forget_panics(|| unsafe { fiber.drop_result() });
-    // SAFETY: at its end; the result's destructor may have made some.
-    unsafe { drop_locals(fiber) };
-    if !fiber.state().load().is_exclusive() {
-        fiber.state().finish(false).expect("a join handle does not come back");
-    }
-    // SAFETY: done, and no join handle. One that is exclusive is not even marked: nobody can look.
-    unsafe { release_block(fiber) };
-    None
 }
 
 /// Runs a destructor whose panic has nowhere to go: it was printed by the panic hook. A payload

@@ -4,8 +4,9 @@
 //! `cfg(loom)`, on loom's checked versions. Chosen once, by file.
 
 pub(crate) mod clock;
+#[cfg(all(test, loom))]
+pub(crate) mod models;
 pub(crate) mod random;
-pub(crate) mod thread;
 
 #[cfg(not(loom))]
 #[path = "sync_std.rs"]
@@ -13,3 +14,10 @@ pub(crate) mod sync;
 #[cfg(loom)]
 #[path = "sync_loom.rs"]
 pub(crate) mod sync;
+
+#[cfg(not(loom))]
+#[path = "thread_std.rs"]
+pub(crate) mod thread;
+#[cfg(loom)]
+#[path = "thread_loom.rs"]
+pub(crate) mod thread;

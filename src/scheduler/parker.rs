@@ -3,7 +3,7 @@
 use crate::driver::Driver;
 use crate::primitives::sync::OnceLock;
 use crate::primitives::sync::atomic::{AtomicU32, Ordering};
-use std::thread::Thread;
+use crate::primitives::thread::{self, Thread};
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
@@ -25,7 +25,7 @@ impl Parker {
 
     /// Names the thread that sleeps here; before its first sleep.
     pub(crate) fn set_thread(&self) {
-        let _ = self.thread.set(std::thread::current());
+        let _ = self.thread.set(thread::current());
     }
 
     /// Announces a sleep of the given kind; `false` if an unpark has come, which is then taken.
@@ -44,11 +44,11 @@ impl Parker {
             return;
         }
         match timeout {
-            Some(timeout) => std::thread::park_timeout(timeout),
+            Some(timeout) => thread::park_timeout(timeout),
             None => {
                 // A permit of the thread's that somebody else made ends one of these too early.
                 while self.state.load(Ordering::Acquire) != NOTIFIED {
-                    std::thread::park();
+                    thread::park();
                 }
             }
         }
