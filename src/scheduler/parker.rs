@@ -77,3 +77,7 @@ impl Parker {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "parker_models.rs"]
+mod models;
