@@ -9,6 +9,7 @@
 //! 2. A registration's slot is reused under a new generation; an event of an old one is dropped.
 //! 3. Waiters are linked and settled under the lock of their registration or of their timer shard.
 
+mod alarm;
 mod poller;
 mod registration;
 mod slots;

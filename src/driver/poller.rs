@@ -1,12 +1,12 @@
 //! The poller: one thread at a time turns it, waits in it, or interrupts the one who waits.
 
+use super::alarm::Alarm;
 use super::registration::Registration;
 use super::slots::Slots;
 use super::timers::Timers;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicU64, Ordering};
-use crate::primitives::sync::{Arc, Mutex, MutexGuard, full_fence};
+use crate::primitives::sync::{Arc, Mutex, MutexGuard};
 use mio::{Events, Interest, Poll, Registry, Token, Waker, unix::SourceFd};
 use std::io;
 use std::os::fd::RawFd;
@@ -25,9 +25,7 @@ pub(crate) struct Driver {
     waker: Waker,
     pub(super) slots: Slots,
     pub(crate) timers: Timers,
-    /// Until when the holder of the role sleeps, in nanoseconds; 0 while nobody sleeps there.
-    /// Written by that holder, read by whoever arms an earlier timer.
-    sleeps_until: AtomicU64,
+    alarm: Alarm,
 }
 
 #[derive(Debug)]
@@ -52,7 +50,7 @@ impl Driver {
             waker,
             slots: Slots::new(),
             timers: Timers::new(shards, Moment::now()),
-            sleeps_until: AtomicU64::new(0),
+            alarm: Alarm::new(),
         }))
     }
 
@@ -78,21 +76,10 @@ impl Driver {
         until: impl Fn() -> Moment,
         settled: &mut Batch,
     ) {
-        let mut wake_at = self.timers.next_deadline().min(until());
-        loop {
-            self.sleeps_until.store(wake_at.as_nanos(), Ordering::Relaxed);
-            // Pairs with the fence in `earlier_deadline`: either the timer's maker sees that we sleep
-            // too long, or we see its timer here.
-            full_fence();
-            let next = self.timers.next_deadline().min(until());
-            if next >= wake_at {
-                break;
-            }
-            wake_at = next;
-        }
+        let wake_at = self.alarm.set(|| self.timers.next_deadline().min(until()));
         let timeout = (wake_at != Moment::NEVER).then(|| wake_at.since(now));
         self.poll(role, timeout, settled);
-        self.sleeps_until.store(0, Ordering::Relaxed);
+        self.alarm.clear();
         self.timers.expire(Moment::now(), settled);
     }
 
@@ -115,8 +102,7 @@ impl Driver {
 
     /// To be called after something was stored that the one in the poller must wake up for.
     pub(crate) fn earlier_deadline(&self, deadline: Moment) {
-        full_fence();
-        if self.sleeps_until.load(Ordering::Relaxed) > deadline.as_nanos() {
+        if self.alarm.is_too_late(deadline) {
             self.interrupt();
         }
     }

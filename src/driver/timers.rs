@@ -82,6 +82,12 @@ impl Timers {
         next.map_or(Moment::NEVER, Moment::from_nanos)
     }
 
+    /// Is no timer armed?
+    #[cfg(all(test, loom))]
+    pub(super) fn are_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.wheel.lock().len() == 0)
+    }
+
     /// Settles every wait whose deadline has passed.
     pub(crate) fn expire(&self, now: Moment, settled: &mut Batch) {
         for shard in &self.shards {

@@ -4,32 +4,13 @@
 //! fresh one with a stack of the same size, that one starts right here, without a switch.
 
 use super::block::Payload;
+use super::end::{Seen, Unseen, complete};
 use super::header::FiberPtr;
-use super::reference::release_block;
-use super::state::Outcome;
 use super::waiter::Wake;
 use crate::context::Context;
 use crate::stack::SlotHeader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-
-/// Keeps those who look at a running fiber from outside away from its end.
-pub(crate) trait Seen {
-    /// The fiber's end is about to be published: from here on nobody outside may look at it, until
-    /// the host is told that it has [`finished`](Host::finished).
-    ///
-    /// # Safety
-    ///
-    /// Called by the fiber itself.
-    unsafe fn before_end();
-
-    /// The end was put off: the fiber's code runs on.
-    ///
-    /// # Safety
-    ///
-    /// Called by the fiber itself.
-    unsafe fn not_yet();
-}
 
 /// What the loop asks of the scheduler.
 pub(crate) trait Host: Seen {
@@ -93,7 +74,7 @@ unsafe fn run(fiber: FiberPtr) {
 /// # Safety
 ///
 /// Called by the fiber itself, at its end.
-unsafe fn drop_locals(fiber: FiberPtr) {
+pub(super) unsafe fn drop_locals(fiber: FiberPtr) {
     // SAFETY: the fiber's own; the reference ends before a destructor runs.
     super::locals::drop_all(|| fiber.locals.with_mut(|locals| unsafe { (*locals).pop() }));
 }
@@ -109,51 +90,6 @@ pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Option<Wake> {
         (fiber.vtable.fail)(fiber.as_non_null(), payload);
         complete::<Unseen>(fiber)
     }
-}
-
-/// A fiber that has never run: nobody looks at it.
-struct Unseen;
-
-impl Seen for Unseen {
-    unsafe fn before_end() {}
-
-    unsafe fn not_yet() {}
-}
-
-/// Publishes the end of a fiber and frees its block if nobody holds it. The block is not the
-/// caller's any more after it, which nobody outside sees any more.
-///
-/// # Safety
-///
-/// The result is in its place; called once.
-unsafe fn complete<H: Seen>(fiber: FiberPtr) -> Option<Wake> {
-    if fiber.state().load().has_join_handle() {
-        let mut join = fiber.join.lock();
-        // SAFETY: called by the fiber, or by whoever ends it in its place.
-        unsafe { H::before_end() };
-        // After this the block is touched only to unlock: the handle takes that lock before it lets
-        // go of the block.
-        if fiber.state().finish(true).is_ok() {
-            let joiner = join.joiner.take();
-            // SAFETY: the joiner is linked here, under this lock.
-            return joiner.and_then(|joiner| unsafe { joiner.settle(Outcome::Woken(0)) });
-        }
-        // SAFETY: as above.
-        unsafe { H::not_yet() };
-    }
-    // The join handle is gone for good: the result is the fiber's own to drop.
-    // SAFETY: the result is there; a panic of its destructor ends here.
-    forget_panics(|| unsafe { fiber.drop_result() });
-    // SAFETY: at its end; the result's destructor may have made some.
-    unsafe { drop_locals(fiber) };
-    // SAFETY: as above.
-    unsafe { H::before_end() };
-    if !fiber.state().load().is_exclusive() {
-        fiber.state().finish(false).expect("a join handle does not come back");
-    }
-    // SAFETY: done, and no join handle. One that is exclusive is not even marked: nobody can look.
-    unsafe { release_block(fiber) };
-    None
 }
 
 /// Runs a destructor whose panic has nowhere to go: it was printed by the panic hook. A payload

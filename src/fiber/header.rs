@@ -10,7 +10,7 @@ use super::thread::ThreadBlock;
 use super::waiter::{Kind, Waiter, WaiterPtr};
 use crate::context::Context;
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize};
+use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::primitives::sync::{Arc, Mutex, UnsafeCell};
 use crate::stack::{SlotHeader, StackSize};
 use std::panic::Location;
@@ -72,7 +72,7 @@ pub(crate) struct Header {
     pub(crate) scheduler: *const (),
     // ---- the second line: once per fiber, or once per wait ----
     pub(crate) wait: UnsafeCell<WaitInfo>,
-    pub(crate) join: Mutex<Join>,
+    join: Mutex<Join>,
     /// Counted references (`FiberRef`), plus one base count from the first of them to the end.
     pub(super) references: AtomicUsize,
     pub(super) locals: UnsafeCell<Locals>,
@@ -82,7 +82,7 @@ pub(crate) struct Header {
     /// Boxed twice: one word where there is none.
     pub(crate) name: Option<Box<Box<str>>>,
     /// Unique in the process; 0 until somebody asks. Written once.
-    pub(super) id: AtomicUsize,
+    id: AtomicUsize,
     pub(crate) size: StackSize,
     /// One of the few whose stack use is measured at the end.
     pub(crate) sampled: bool,
@@ -96,6 +96,20 @@ impl Header {
     /// The name it was given; as long as the block lives, so as long as the borrow of a holder.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref().map(|name| &**name)
+    }
+
+    /// Unique in the process, never used again.
+    pub(super) fn id(&self) -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        let id = self.id.load(Ordering::Relaxed);
+        if id != 0 {
+            return id;
+        }
+        let fresh = NEXT.fetch_add(1, Ordering::Relaxed);
+        match self.id.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => fresh,
+            Err(earlier) => earlier,
+        }
     }
 
     /// Writes the head of a fresh fiber in its place.
@@ -188,6 +202,12 @@ impl FiberPtr {
     #[inline(always)]
     pub(crate) fn state(&self) -> &State {
         &self.waiter.state
+    }
+
+    /// Who waits for the fiber's end.
+    #[inline(always)]
+    pub(super) fn join(&self) -> &Mutex<Join> {
+        &self.join
     }
 
     /// # Safety

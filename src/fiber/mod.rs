@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! 1. A control block lives while its fiber is not done, or its join handle exists, or counted
-//!    references do; whoever ends the last of the three frees it (`reference.rs`).
+//!    references do; whoever ends the last of the three frees it (`end.rs`, `reference.rs`).
 //! 2. A fiber is in at most one of: one queue, one worker's hands, one published wait. The queue
 //!    link and the saved context belong to whoever holds it there.
 //! 3. A wait unlinks every node, under its source's lock, before it returns. So a node found under
@@ -17,6 +17,7 @@
 mod batch;
 mod block;
 mod blocks;
+mod end;
 mod entry;
 mod header;
 mod locals;
@@ -30,7 +31,8 @@ mod waiters;
 
 pub(crate) use batch::Batch;
 pub(crate) use block::{Spec, allocate};
-pub(crate) use entry::{Flow, Host, Seen, entry, fail, forget_panics};
+pub(crate) use end::{Seen, drop_handle, has_ended, link_joiner};
+pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};
 pub(crate) use header::{FiberPtr, Header, WaitInfo};
 pub use locals::{AccessError, LocalKey};
 pub(crate) use panic::install_hook;
@@ -40,3 +42,5 @@ pub(crate) use thread::ThreadBlock;
 pub(crate) use tls::{Seat, current, seat, set_seat, thread_block};
 pub(crate) use waiter::{WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;
+
+use entry::drop_locals;

@@ -8,7 +8,7 @@
 use super::header::FiberPtr;
 use super::waiter::{WaiterPtr, Wake};
 use crate::primitives::sync::acquire_fence;
-use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::Ordering;
 
 /// Holds a fiber's control block, also after the fiber's end.
 pub(crate) struct FiberRef(FiberPtr);
@@ -25,7 +25,7 @@ impl FiberRef {
         let count = &fiber.references;
         // Relaxed: a count that is not zero stays so while the base is held.
         if count.load(Ordering::Relaxed) == 0 {
-            let _lock = fiber.join.lock();
+            let _lock = fiber.join().lock();
             if count.load(Ordering::Relaxed) == 0 {
                 count.store(2, Ordering::Relaxed);
                 fiber.state().share();
@@ -55,16 +55,7 @@ impl FiberRef {
 
     /// Unique in the process, never used again.
     pub(crate) fn id(&self) -> usize {
-        static NEXT: AtomicUsize = AtomicUsize::new(1);
-        let id = self.0.id.load(Ordering::Relaxed);
-        if id != 0 {
-            return id;
-        }
-        let fresh = NEXT.fetch_add(1, Ordering::Relaxed);
-        match self.0.id.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => fresh,
-            Err(earlier) => earlier,
-        }
+        self.0.id()
     }
 }
 

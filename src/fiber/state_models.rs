@@ -64,6 +64,66 @@ fn a_cancel_an_unpark_and_a_park() {
     settles_once([State::cancel, State::unpark]);
 }
 
+/// Each who waits gets the result of whoever settled it, and sees what that one did before.
+#[test]
+fn two_waits_in_a_row_keep_apart() {
+    loom::model(|| {
+        let state = running();
+        let seen = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        for wait in [0, 1] {
+            state.begin_wait();
+            let (theirs, written) = (Arc::clone(&state), Arc::clone(&seen));
+            let other = thread::spawn(move || {
+                written[wait].store(1, Ordering::Relaxed);
+                theirs.settle(Outcome::Woken(wait as u32))
+            });
+            let early = state.publish(ENDS).err().map(Snapshot::outcome);
+            if let Some(outcome) = early {
+                assert_eq!(outcome, Outcome::Woken(wait as u32));
+                assert_eq!(
+                    seen[wait].load(Ordering::Relaxed),
+                    1,
+                    "the waker's writes are not seen"
+                );
+            }
+            assert_eq!(other.join().unwrap() == Settle::Wake, early.is_none());
+            assert_eq!(state.load().outcome(), Outcome::Woken(wait as u32));
+        }
+    });
+}
+
+/// Whoever takes a fiber out of its wait sees what it did before it was published: its context.
+#[test]
+fn a_waker_sees_what_the_parked_left() {
+    loom::model(|| {
+        let state = running();
+        state.begin_wait();
+        let context = Arc::new(AtomicU64::new(0));
+        let (theirs, stored) = (Arc::clone(&state), Arc::clone(&context));
+        let other = thread::spawn(move || {
+            let settle = theirs.settle(Outcome::Woken(0));
+            assert!(settle != Settle::Wake || stored.load(Ordering::Relaxed) == 1);
+        });
+        context.store(1, Ordering::Relaxed);
+        let _ = state.publish(ENDS);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_fiber_is_started_once() {
+    loom::model(|| {
+        let state = Arc::new(State::fresh());
+        let theirs = Arc::clone(&state);
+        let other = thread::spawn(move || theirs.start());
+        let cancelled = state.cancel();
+        assert_eq!(cancelled, Settle::Noted);
+        let mine = state.start();
+        assert!(mine != other.join().unwrap(), "started twice, or never");
+        assert!(state.load().is_cancelled(), "the start lost the cancel");
+    });
+}
+
 #[test]
 fn a_permit_is_taken_once() {
     loom::model(|| {

@@ -10,8 +10,9 @@ pub(crate) mod asymmetric;
 #[path = "asymmetric_loom.rs"]
 pub(crate) mod asymmetric;
 pub(crate) mod clock;
+#[cfg(all(test, loom))]
+pub(crate) mod models;
 pub(crate) mod random;
-pub(crate) mod thread;
 
 #[cfg(not(loom))]
 #[path = "sync_std.rs"]
@@ -19,3 +20,10 @@ pub(crate) mod sync;
 #[cfg(loom)]
 #[path = "sync_loom.rs"]
 pub(crate) mod sync;
+
+#[cfg(not(loom))]
+#[path = "thread_std.rs"]
+pub(crate) mod thread;
+#[cfg(loom)]
+#[path = "thread_loom.rs"]
+pub(crate) mod thread;

@@ -4,17 +4,18 @@ pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::Arc;
 pub(crate) use std::sync::OnceLock;
 
-pub(crate) mod atomic {
-    pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-    };
-}
+#[path = "atomic_loom.rs"]
+pub(crate) mod atomic;
 
 /// loom's mutex with `parking_lot`'s interface.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
-pub(crate) type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+/// Empty only inside `Condvar::wait`.
+#[derive(Debug)]
+pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+const NEVER_POISONED: &str = "a loom mutex is never poisoned here";
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
@@ -22,11 +23,11 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().expect("a loom mutex is never poisoned here")
+        MutexGuard(Some(self.0.lock().expect(NEVER_POISONED)))
     }
 
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.0.try_lock().ok()
+        self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
     }
 }
 
@@ -35,6 +36,51 @@ pub(crate) fn acquire_fence(_word: &atomic::AtomicUsize) {
     atomic::fence(atomic::Ordering::Acquire);
 }
 
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> std::ops::Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("not waiting")
+    }
+}
+
+impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect("not waiting")
+    }
+}
+
+/// loom's condition variable with `parking_lot`'s interface.
+#[derive(Debug)]
+pub(crate) struct Condvar(loom::sync::Condvar);
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Self(loom::sync::Condvar::new())
+    }
+
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let waiting = guard.0.take().expect("not waiting");
+        guard.0 = Some(self.0.wait(waiting).expect(NEVER_POISONED));
+    }
+
+    /// As `wait`: loom has no time. A model of a timeout is a thread that settles the wait with it.
+    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: std::time::Duration) {
+        self.wait(guard);
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// A sequentially consistent fence.
 pub(crate) fn full_fence() {
     atomic::fence(atomic::Ordering::SeqCst);
 }

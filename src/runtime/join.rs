@@ -1,6 +1,6 @@
 //! The handle of a fiber: its result, its end, its cancel.
 
-use crate::fiber::{FiberPtr, FiberRef, forget_panics, release_block};
+use crate::fiber::{self, FiberPtr, FiberRef, release_block};
 use crate::park::{self, Parking, Wait};
 use crate::scheduler::{self, Shared, SpawnOptions};
 use std::fmt;
@@ -96,38 +96,21 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     #[inline]
     fn drop(&mut self) {
-        let Some(fiber) = self.fiber.take() else { return };
-        if fiber.state().detach().is_err() {
-            drop_finished(fiber);
+        if let Some(fiber) = self.fiber.take() {
+            // SAFETY: this is the join handle.
+            unsafe { fiber::drop_handle(fiber) };
         }
-    }
-}
-
-/// The fiber was done first: its result is the handle's to drop. A panic of its destructor ends here,
-/// as it would have on the fiber, whoever is first.
-#[cold]
-fn drop_finished(fiber: FiberPtr) {
-    drop(fiber.join.lock());
-    // SAFETY: the fiber is done and the handle owns its result; the join lock was taken since.
-    unsafe {
-        forget_panics(|| fiber.drop_result());
-        release_block(fiber);
     }
 }
 
 /// Returns when the fiber is done and has let go of its join lock.
 fn wait_for_end(fiber: FiberPtr) {
-    if fiber.state().load().is_done() {
-        drop(fiber.join.lock());
+    if fiber::has_ended(fiber) {
         return;
     }
     let parking = Parking::begin();
-    {
-        let mut join = fiber.join.lock();
-        if fiber.state().load().is_done() {
-            return;
-        }
-        join.joiner = Some(parking.waiter());
+    if !fiber::link_joiner(fiber, parking.waiter()) {
+        return;
     }
     let object = fiber.as_ptr() as usize;
     let wait = Wait { object, ..Wait::new("join") };
@@ -135,6 +118,6 @@ fn wait_for_end(fiber: FiberPtr) {
         let _ = parking.park(wait);
     }
     // Whoever settled this wait did it under the lock, and took the waiter out.
-    debug_assert!(fiber.join.lock().joiner.is_none());
-    drop(fiber.join.lock());
+    let ended = fiber::has_ended(fiber);
+    debug_assert!(ended, "a join that something else ended");
 }

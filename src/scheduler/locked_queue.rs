@@ -80,3 +80,7 @@ impl LockedQueue {
         std::mem::take(&mut inner.fibers)
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "locked_queue_models.rs"]
+mod models;

@@ -3,7 +3,7 @@
 use crate::driver::Driver;
 use crate::primitives::sync::Mutex;
 use crate::primitives::sync::atomic::{AtomicU32, Ordering};
-use std::thread::Thread;
+use crate::primitives::thread::{self, Thread};
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
@@ -25,7 +25,7 @@ impl Parker {
 
     /// Names the thread that sleeps here from now on.
     pub(crate) fn set_thread(&self) {
-        *self.thread.lock() = Some(std::thread::current());
+        *self.thread.lock() = Some(thread::current());
     }
 
     /// Announces a sleep of the given kind; `false` if an unpark has come, which is then taken.
@@ -44,11 +44,11 @@ impl Parker {
             return;
         }
         match timeout {
-            Some(timeout) => std::thread::park_timeout(timeout),
+            Some(timeout) => thread::park_timeout(timeout),
             None => {
                 // A permit of the thread's that somebody else made ends one of these too early.
                 while self.state.load(Ordering::Acquire) != NOTIFIED {
-                    std::thread::park();
+                    thread::park();
                 }
             }
         }
@@ -77,3 +77,7 @@ impl Parker {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "parker_models.rs"]
+mod models;

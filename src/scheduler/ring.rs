@@ -266,3 +266,7 @@ impl Ring {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "ring_models.rs"]
+mod models;

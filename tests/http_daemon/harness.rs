@@ -252,7 +252,14 @@ impl Client {
 
     fn read(&mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
-        match self.stream.read(&mut buffer)? {
+        // With a timeout set, a signal (a debugger's stop) interrupts a read whatever SA_RESTART says.
+        let read = loop {
+            match self.stream.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result?,
+            }
+        };
+        match read {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             n => {
                 self.unread.extend_from_slice(&buffer[..n]);

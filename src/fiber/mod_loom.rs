@@ -1,0 +1,23 @@
+//! What of this room runs under loom: all that several threads touch. A control block has no context,
+//! no stack and no closure there (`header_loom.rs`).
+
+mod batch;
+mod end;
+#[path = "header_loom.rs"]
+mod header;
+mod reference;
+mod state;
+mod thread;
+mod waiter;
+
+pub(crate) use batch::Batch;
+pub(crate) use header::FiberPtr;
+pub(crate) use reference::{FiberRef, release_block};
+pub(crate) use state::{Ends, Outcome};
+pub(crate) use thread::ThreadBlock;
+pub(crate) use waiter::{WaiterPtr, Wake};
+
+use header::{drop_locals, forget_panics};
+
+#[cfg(test)]
+mod models;

@@ -1,0 +1,228 @@
+//! Under loom: a fiber's end, its join handle and its counted references, in any order: the result is
+//! dropped once, the block freed once and not touched afterwards, and a joiner wakes.
+
+use super::end::{Unseen, complete, drop_handle, has_ended, link_joiner};
+use super::reference::FiberRef;
+use super::*;
+use crate::primitives::models::check;
+use crate::primitives::sync::{Arc, Mutex};
+use loom::thread::{JoinHandle, spawn};
+
+const PREEMPTIONS: usize = 3;
+const PREEMPTIONS_OF_THREE: usize = 2;
+
+/// A fiber that runs.
+fn running() -> FiberPtr {
+    let fiber = FiberPtr::fresh();
+    assert!(fiber.state().start());
+    fiber
+}
+
+fn run(wake: Option<Wake>) {
+    match wake {
+        Some(Wake::Thread(thread)) => thread.wake(),
+        Some(Wake::Fiber(fiber)) => panic!("{fiber:?} does not wait here"),
+        None => {}
+    }
+}
+
+/// A fiber's last acts.
+fn end(fiber: FiberPtr) {
+    // SAFETY: called once, by the thread that stands for the fiber.
+    run(unsafe {
+        fiber.put_result();
+        complete::<Unseen>(fiber)
+    });
+}
+
+fn ends(fiber: FiberPtr) -> JoinHandle<()> {
+    spawn(move || end(fiber))
+}
+
+/// `JoinHandle::join`, by a plain thread.
+fn join(fiber: FiberPtr) {
+    if !has_ended(fiber) {
+        let thread = ThreadBlock::new();
+        thread.state().begin_wait();
+        if link_joiner(fiber, WaiterPtr::of_thread(&thread)) {
+            assert_eq!(thread.wait(thread.state(), Ends::default(), None), Outcome::Woken(0));
+            assert!(has_ended(fiber), "woken before the end");
+        }
+    }
+    // SAFETY: the fiber is done, and this stands for its handle.
+    unsafe {
+        fiber.drop_result();
+        release_block(fiber);
+    }
+}
+
+/// `JoinHandle::cancel`.
+fn cancel(fiber: FiberPtr) {
+    let settle = fiber.state().cancel();
+    // SAFETY: from this state just now, and the handle keeps the block.
+    run(unsafe { fiber.as_waiter().wake(settle) });
+}
+
+fn drop_elsewhere(reference: FiberRef) -> JoinHandle<()> {
+    spawn(move || drop(reference))
+}
+
+/// Every thread is done.
+fn finish(fiber: FiberPtr) {
+    // SAFETY: every thread has ended.
+    let (freed, dropped) = unsafe { fiber.destroy() };
+    assert!(freed, "the block was not freed");
+    assert!(dropped, "the result was not dropped");
+}
+
+#[test]
+fn an_end_meets_a_join() {
+    check(PREEMPTIONS, || {
+        let fiber = running();
+        let ending = ends(fiber);
+        join(fiber);
+        ending.join().unwrap();
+        finish(fiber);
+    });
+}
+
+#[test]
+fn an_end_meets_a_detach() {
+    check(PREEMPTIONS, || {
+        let fiber = running();
+        let ending = ends(fiber);
+        // SAFETY: this thread stands for the handle.
+        unsafe { drop_handle(fiber) };
+        ending.join().unwrap();
+        finish(fiber);
+    });
+}
+
+#[test]
+fn a_start_meets_a_cancel_and_a_detach() {
+    check(PREEMPTIONS, || {
+        let fiber = FiberPtr::fresh();
+        let worker = spawn(move || {
+            assert!(fiber.state().start(), "only one runs it");
+            end(fiber);
+        });
+        cancel(fiber);
+        // SAFETY: this thread stands for the handle.
+        unsafe { drop_handle(fiber) };
+        worker.join().unwrap();
+        finish(fiber);
+    });
+}
+
+#[test]
+fn an_end_meets_a_join_and_a_reference() {
+    check(PREEMPTIONS_OF_THREE, || {
+        let fiber = running();
+        let reference = fiber.reference();
+        let ending = ends(fiber);
+        let other = spawn(move || run(reference.clone().unpark()));
+        join(fiber);
+        ending.join().unwrap();
+        other.join().unwrap();
+        finish(fiber);
+    });
+}
+
+#[test]
+fn an_end_meets_a_detach_and_a_reference() {
+    check(PREEMPTIONS_OF_THREE, || {
+        let fiber = running();
+        let other = drop_elsewhere(fiber.reference());
+        let ending = ends(fiber);
+        // SAFETY: this thread stands for the handle.
+        unsafe { drop_handle(fiber) };
+        ending.join().unwrap();
+        other.join().unwrap();
+        finish(fiber);
+    });
+}
+
+/// The first references are made by the fiber and through its handle at once.
+#[test]
+fn two_first_references() {
+    check(PREEMPTIONS, || {
+        let fiber = running();
+        let ending = spawn(move || {
+            let own = fiber.reference();
+            end(fiber);
+            drop(own);
+        });
+        let through_handle = fiber.reference();
+        // SAFETY: this thread stands for the handle.
+        unsafe { drop_handle(fiber) };
+        drop(through_handle);
+        ending.join().unwrap();
+        finish(fiber);
+    });
+}
+
+/// A fiber makes its first reference while its handle goes away, and it ends before the reference.
+#[test]
+fn a_first_reference_meets_a_detach() {
+    check(PREEMPTIONS_OF_THREE, || {
+        let fiber = running();
+        let ending = spawn(move || {
+            let other = drop_elsewhere(fiber.reference());
+            end(fiber);
+            other.join().unwrap();
+        });
+        // SAFETY: this thread stands for the handle.
+        unsafe { drop_handle(fiber) };
+        ending.join().unwrap();
+        finish(fiber);
+    });
+}
+
+/// A fiber that blocks its thread in a wait: the thread is what a source wakes.
+#[test]
+fn a_wait_that_blocks_its_thread() {
+    check(PREEMPTIONS, || {
+        let fiber = running();
+        fiber.state().begin_wait();
+        let source = Arc::new(Mutex::new(Some(fiber.as_waiter())));
+        let theirs = Arc::clone(&source);
+        let waker = spawn(move || {
+            let source = theirs.lock();
+            // SAFETY: linked, and the lock is held.
+            let wake = source.and_then(|waiter| unsafe { waiter.settle(Outcome::Woken(3)) });
+            drop(source);
+            run(wake);
+        });
+        let thread = ThreadBlock::new();
+        fiber.block_thread(&thread);
+        let blocks = Ends { blocks: true, ..Ends::default() };
+        assert_eq!(thread.wait(fiber.state(), blocks, None), Outcome::Woken(3));
+        *source.lock() = None;
+        waker.join().unwrap();
+        // SAFETY: this thread stands for the handle too.
+        unsafe { drop_handle(fiber) };
+        end(fiber);
+        finish(fiber);
+    });
+}
+
+/// A plain thread waits for its permit while two bring it; a second wait takes the second.
+#[test]
+fn unparks_of_a_plain_thread() {
+    check(PREEMPTIONS_OF_THREE, || {
+        let thread = ThreadBlock::new();
+        let waits = |thread: &ThreadBlock| {
+            thread.state().begin_wait();
+            let ends = Ends { permit: true, ..Ends::default() };
+            thread.wait(thread.state(), ends, None)
+        };
+        let (first, second) = (Arc::clone(&thread), Arc::clone(&thread));
+        let first = spawn(move || first.unpark());
+        assert_eq!(waits(&thread), Outcome::Woken(0));
+        let second = spawn(move || second.unpark());
+        assert_eq!(waits(&thread), Outcome::Woken(0));
+        first.join().unwrap();
+        second.join().unwrap();
+        assert!(!thread.state().take_permit(), "a permit out of nothing");
+    });
+}
