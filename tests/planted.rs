@@ -146,46 +146,70 @@ struct Racy(std::cell::UnsafeCell<u64>);
 unsafe impl Sync for Racy {}
 
 /// Two fibers on two workers, which have met before without any order between them.
+fn on_two_workers(first: impl FnOnce() + Send + 'static, second: impl FnOnce() + Send + 'static) {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let met = Arc::new(AtomicUsize::new(0));
+    let meet = |met: &AtomicUsize| {
+        met.fetch_add(1, Ordering::Relaxed);
+        while met.load(Ordering::Relaxed) < 2 {
+            spin_loop();
+        }
+    };
+    let theirs = Arc::clone(&met);
+    let first = runtime.go(move || (meet(&theirs), first()));
+    let second = runtime.go(move || (meet(&met), second()));
+    first.join().unwrap();
+    second.join().unwrap();
+}
+
 #[test]
 #[ignore = "planted"]
 fn data_race() {
-    let runtime = Builder::new().workers(2).build().unwrap();
-    let (racy, met) = (Arc::new(Racy(0.into())), Arc::new(AtomicUsize::new(0)));
-    let fibers = [(); 2].map(|()| {
-        let (racy, met) = (Arc::clone(&racy), Arc::clone(&met));
-        runtime.go(move || {
-            met.fetch_add(1, Ordering::Relaxed);
-            while met.load(Ordering::Relaxed) < 2 {
-                spin_loop();
-            }
-            for _ in 0..100 {
-                // SAFETY: none, this is the bug.
-                unsafe { *racy.0.get() += 1 };
-            }
-        })
-    });
-    fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    let racy = Arc::new(Racy(0.into()));
+    let theirs = Arc::clone(&racy);
+    // SAFETY: none, this is the bug.
+    let add = |racy: &Racy| (0..100).for_each(|_| unsafe { *racy.0.get() += 1 });
+    on_two_workers(move || add(&racy), move || add(&theirs));
 }
 
 /// A flag that is set without a release: the reader sees it and not what it stands for.
 #[test]
 #[ignore = "planted"]
 fn publication_without_release() {
-    let runtime = Builder::new().workers(2).build().unwrap();
     let (racy, set) = (Arc::new(Racy(0.into())), Arc::new(AtomicBool::new(false)));
     let (theirs, seen) = (Arc::clone(&racy), Arc::clone(&set));
-    let reader = runtime.go(move || {
+    let read = move || {
         while !seen.load(Ordering::Acquire) {
-            volt::yield_now();
+            spin_loop();
         }
         // SAFETY: none, this is the bug.
-        black_box(unsafe { *theirs.0.get() })
-    });
-    let writer = runtime.go(move || {
+        black_box(unsafe { *theirs.0.get() });
+    };
+    let write = move || {
         // SAFETY: as above.
         unsafe { *racy.0.get() = 7 };
         set.store(true, Ordering::Relaxed);
-    });
-    writer.join().unwrap();
-    reader.join().unwrap();
+    };
+    on_two_workers(read, write);
+}
+
+/// Not a bug: the same with a release.
+#[test]
+#[ignore = "for the sanitizers"]
+fn publication() {
+    let (racy, set) = (Arc::new(Racy(0.into())), Arc::new(AtomicBool::new(false)));
+    let (theirs, seen) = (Arc::clone(&racy), Arc::clone(&set));
+    let read = move || {
+        while !seen.load(Ordering::Acquire) {
+            spin_loop();
+        }
+        // SAFETY: set after the write, once.
+        black_box(unsafe { *theirs.0.get() });
+    };
+    let write = move || {
+        // SAFETY: nobody else looks before the flag is set.
+        unsafe { *racy.0.get() = 7 };
+        set.store(true, Ordering::Release);
+    };
+    on_two_workers(read, write);
 }
