@@ -140,6 +140,17 @@ fn no_leak() {
     });
 }
 
+/// Without fibers, for Miri.
+#[test]
+#[ignore = "planted"]
+fn undefined_behaviour() {
+    let boxed = Box::into_raw(Box::new(7_u64));
+    // SAFETY: ours, and freed once.
+    drop(unsafe { Box::from_raw(boxed) });
+    // SAFETY: none, this is the bug.
+    black_box(unsafe { *boxed });
+}
+
 struct Racy(std::cell::UnsafeCell<u64>);
 
 // SAFETY: none, this is the bug.
