@@ -89,8 +89,8 @@ fn a_chain_of_fibers_is_never_seen_dead() {
     runtime.shutdown(LONG).unwrap();
 }
 
-/// A worker goes to bed just when somebody looks at the poller in passing: it takes the place there all
-/// the same, or nobody would see its timer.
+/// A worker goes to bed just when somebody looks at the poller in passing: it takes the place there
+/// all the same, or nobody would see its timer.
 #[test]
 fn who_looks_in_passing_does_not_keep_a_worker_from_the_poller() {
     let runtime = Builder::new().workers(1).build().unwrap();
