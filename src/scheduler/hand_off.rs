@@ -74,6 +74,9 @@ impl Worker<'_> {
         core.stats.hand_offs.add(1);
         if self.shared.config.migrate == Migrate::BeforeStart {
             core.gate.mark_stalled();
+            // As in `detach`: of what was put into the mailbox, fibers that have not started may go.
+            full_fence();
+            self.shared.forward_mail(core);
             self.shared.replace();
             self.shared.notify();
         } else if let Some(index) = self.detach() {
