@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LONG, within};
+use common::{LONG, until, within};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -226,5 +226,26 @@ fn a_current_thread_runtime_stays_on_the_calling_thread() {
         });
         assert_eq!(seen.into_inner().unwrap(), HashSet::from([me]));
         runtime.shutdown(LONG).unwrap();
+    });
+}
+
+#[test]
+fn nobody_steals_where_stealing_is_off() {
+    within(LONG, || {
+        let builder = Builder::new().workers(2).stealing(false).stall_period(None);
+        let runtime = builder.force_migrate(false).build().unwrap();
+        let handle = runtime.handle().clone();
+        runtime.run(|| {
+            let parked = || handle.stats().workers.iter().map(|one| one.parked).sum::<u64>();
+            until("the other worker sleeps", || parked() > 0);
+            let (parent, before) = (here(), parked());
+            // Each but the first puts one into the ring, and wakes the other worker.
+            let children: Vec<_> = (0..100).map(|_| volt::go(here)).collect();
+            until("it has looked, and sleeps again", || parked() > before);
+            for child in children {
+                assert_eq!(child.join().unwrap(), parent);
+            }
+        });
+        assert_eq!(runtime.stats().total.stolen, 0);
     });
 }

@@ -92,11 +92,12 @@ impl Worker<'_> {
     }
 
     fn search(&self) -> Option<FiberPtr> {
+        // A worker that was claimed searches already, and has nowhere to look either.
+        if !self.shared.config.stealing || self.shared.cores.len() == 1 {
+            return None;
+        }
         if !self.searching.get() {
-            if !self.shared.config.stealing
-                || self.shared.cores.len() == 1
-                || !self.shared.idle.begin_search()
-            {
+            if !self.shared.idle.begin_search() {
                 return None;
             }
             self.searching.set(true);
