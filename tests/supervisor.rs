@@ -267,3 +267,19 @@ fn a_computing_worker_does_not_keep_the_poller_turning() {
         assert!(spun < 20, "{spun} turns of the driver in 100 ms of computing");
     });
 }
+
+/// The fiber that ends the run is the one that has stalled: nothing comes after it on that thread.
+#[test]
+fn a_current_thread_runtime_that_is_not_run_has_no_core() {
+    within(LONG, || {
+        let period = Some(Duration::from_millis(2));
+        let runtime = Builder::new_current_thread().stall_period(period).build().unwrap();
+        for _ in 0..5 {
+            runtime.run(|| std::thread::sleep(Duration::from_millis(20)));
+            until("the replacement lets go", || runtime.stats().queue.concurrency == 0);
+            let total = runtime.stats().total;
+            assert_eq!(total.stalls, total.rejoined + total.retired, "{total:?}");
+        }
+        assert!(runtime.stats().total.stalls > 0);
+    });
+}

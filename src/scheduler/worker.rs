@@ -152,11 +152,13 @@ impl Worker<'_> {
                 self.resume(fiber);
             } else if self.core.get().is_null() {
                 return;
-            } else if done() || self.shared.is_stopping() {
-                self.stop_searching();
-                return;
+            } else if self.shared.is_stopping() {
+                return self.stop_searching();
             } else if !self.keeps_core() {
+                // Before `done`: who is done must not be stalled.
                 return;
+            } else if done() {
+                return self.stop_searching();
             } else if let Some(fiber) = self.find() {
                 if admit(fiber) {
                     self.resume(fiber);
