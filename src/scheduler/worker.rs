@@ -3,6 +3,7 @@
 //! What runs here and not on a fiber's stack: search, the driver's turn, timers, slab growth, hooks,
 //! and handing cores from thread to thread.
 
+use super::config::Migrate;
 use super::core::{Core, Own};
 use super::schedule::admit;
 use super::shared::Shared;
@@ -78,8 +79,12 @@ pub(crate) fn run(shared: &Shared, core: usize) {
 pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
     let worker = Worker::new(shared, deadline);
     let _seated = worker.sit();
-    // A helper that holds the core gives it up.
-    while let Some(core) = shared.crew.claim_core(1, deadline, || shared.notify()) {
+    // A helper that holds the core gives it up, unless fibers there cannot leave it.
+    let claim = || match shared.config.migrate {
+        Migrate::Anytime => shared.crew.claim_core(1, deadline, || shared.notify()),
+        Migrate::BeforeStart => shared.crew.take_kept(),
+    };
+    while let Some(core) = claim() {
         worker.attach(core);
         worker.work(done);
         if !worker.core.get().is_null() {
