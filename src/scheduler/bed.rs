@@ -28,7 +28,7 @@ impl Worker<'_> {
 
     /// Awake again. A claimed worker counts as searching already; one that saw work in its last look
     /// searches for it whatever the limit says.
-    fn leave_bed(&self, saw_work: bool) {
+    pub(super) fn leave_bed(&self, saw_work: bool) {
         let searching = match self.shared.idle.unpark(self.held().index) {
             Left::Claimed => true,
             Left::ByItself if saw_work => {

@@ -103,12 +103,13 @@ impl Ring {
         self.slot(index).with_mut(|slot| unsafe { (*slot).write(fiber) });
     }
 
-    /// How many fibers are queued, as seen at one moment, by anyone.
+    /// How many fibers are queued, by anyone. Exact while nobody pushes or takes; never below 0 nor
+    /// above the capacity.
     pub(crate) fn len(&self) -> usize {
         let head = Head::unpack(self.head.load(Ordering::Acquire));
         let tail = self.tail.load(Ordering::Acquire);
-        // A head read before an owner's pop and a tail read after may cross; that is empty.
-        (tail.wrapping_sub(head.real) as i32).max(0) as usize
+        // A thief's head and the owner's tail of another moment may lie anywhere.
+        (tail.wrapping_sub(head.real) as i32).clamp(0, CAPACITY as i32) as usize
     }
 
     pub(crate) fn is_empty(&self) -> bool {

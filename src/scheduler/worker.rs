@@ -95,7 +95,7 @@ pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> boo
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared, deadline: Moment) -> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared, deadline: Moment) -> Worker<'a> {
         Worker {
             seat: Seat::new(),
             core: Cell::new(ptr::null()),
