@@ -188,6 +188,37 @@ fn fibers_of_a_site_that_stalls_get_threads_at_once() {
     });
 }
 
+/// While one fiber of a site is stuck, those that started before go on in blocking mode too.
+#[test]
+fn fibers_of_a_suspect_site_resume_in_blocking_mode() {
+    within(LONG, || {
+        let runtime = runtime(1);
+        let release = Arc::new(AtomicBool::new(false));
+        let stuck = Arc::new(AtomicUsize::new(0));
+        // Of one site: one that is stuck at once, and others that wait before they are.
+        let site = |n: u64| {
+            let (release, stuck) = (Arc::clone(&release), Arc::clone(&stuck));
+            runtime.go(move || {
+                if n > 0 {
+                    volt::thread::park();
+                }
+                stuck.fetch_add(1, Ordering::SeqCst);
+                hog(&release);
+            })
+        };
+        let fibers: Vec<_> = (0..5).rev().map(site).collect();
+        let total = || runtime.handle().stats().total;
+        until("the first to count as stalled", || total().stalls == 1);
+        assert_eq!(total().hand_offs, 0);
+        fibers.iter().for_each(|fiber| fiber.thread().unpark());
+        until("all to be stuck", || stuck.load(Ordering::SeqCst) == 5);
+        let seen = total();
+        assert_eq!((seen.stalls, seen.hand_offs), (1, 4), "{seen:?}");
+        release.store(true, Ordering::SeqCst);
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+}
+
 #[test]
 fn where_learning_is_off_every_one_of_them_stalls_a_worker() {
     within(LONG, || {
