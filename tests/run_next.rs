@@ -60,6 +60,8 @@ fn the_one_in_the_slot_is_next_anyway() {
 fn its_stack_is_its_own_and_of_its_size() {
     let runtime = Builder::new_current_thread().stack_size(64 << 10).build().unwrap();
     runtime.run(|| {
+        // Leaves a stack of the usual size at hand.
+        volt::go(|| ()).join().unwrap();
         let builder = volt::thread::Builder::new().stack_size(8 << 20);
         let deep = builder
             .spawn(|| {

@@ -329,6 +329,21 @@ fn reconcile(runtime: &Runtime) {
     assert_eq!(total.stalls, total.rejoined + total.retired, "{stats:?}");
 }
 
+/// A fiber that waits while it unwinds hands its core on, and ends on its thread without one.
+fn ends_without_a_core() {
+    struct Waits;
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            volt::sleep(Duration::from_micros(10));
+        }
+    }
+    let fiber = volt::go(|| {
+        let _waits = Waits;
+        std::panic::resume_unwind(Box::new("no report"));
+    });
+    assert!(fiber.join().is_err());
+}
+
 #[test]
 fn the_figures_add_up() {
     within(LONG, || {
@@ -342,6 +357,9 @@ fn the_figures_add_up() {
                             if n % 50 == 0 {
                                 volt::blocking(|| std::thread::sleep(Duration::from_micros(100)));
                             }
+                            if n % 50 == 1 {
+                                ends_without_a_core();
+                            }
                             volt::sleep(Duration::from_micros(n));
                             inner.into_iter().for_each(|fiber| fiber.join().unwrap());
                         })
@@ -352,7 +370,11 @@ fn the_figures_add_up() {
             // The last fiber is counted after its join.
             until("the last end to be booked", || runtime.stats().live == 0);
             let total = runtime.stats().total;
-            assert_eq!((total.spawned, total.hand_offs >= 12), (3 * 200 * 6, true), "{total:?}");
+            assert_eq!(
+                (total.spawned, total.hand_offs >= 24),
+                (3 * (200 * 6 + 4), true),
+                "{total:?}"
+            );
             reconcile(&runtime);
         }
     });

@@ -50,6 +50,24 @@ fn a_stalled_worker_is_replaced_and_everything_it_had_runs() {
     });
 }
 
+/// Where nobody steals only the supervisor can bring it elsewhere, slot and ring.
+#[test]
+fn what_stands_behind_a_stalled_fiber_is_taken_by_the_supervisor() {
+    within(LONG, || {
+        let runtime = supervised(1).stealing(false).build().unwrap();
+        runtime.run(|| {
+            let done = Arc::new(AtomicUsize::new(0));
+            for _ in 0..100 {
+                let done = Arc::clone(&done);
+                drop(volt::go(move || done.fetch_add(1, Ordering::SeqCst)));
+            }
+            until("the others to run", || done.load(Ordering::SeqCst) == 100);
+        });
+        assert_eq!(runtime.handle().stats().total.stalls, 1);
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
 /// The stalled fiber goes on spawning: the supervisor is no more than a thief.
 #[test]
 fn a_stalled_fiber_may_spawn_and_wake_at_any_time() {
@@ -216,6 +234,32 @@ fn fibers_of_a_suspect_site_resume_in_blocking_mode() {
         assert_eq!((seen.stalls, seen.hand_offs), (1, 4), "{seen:?}");
         release.store(true, Ordering::SeqCst);
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+}
+
+/// Such a fiber has no core to run another on: what it joins runs elsewhere.
+#[test]
+fn a_fiber_in_blocking_mode_joins_one_that_has_not_started() {
+    within(LONG, || {
+        let runtime = runtime(1);
+        let release = Arc::new(AtomicBool::new(false));
+        let site = |sticks: bool| {
+            let release = Arc::clone(&release);
+            runtime.go(move || {
+                if sticks {
+                    hog(&release);
+                }
+                let fibers: Vec<_> = (0..3).map(|n| volt::go(move || n)).collect();
+                fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()
+            })
+        };
+        let stuck = site(true);
+        until("it to count as stalled", || runtime.handle().stats().total.stalls == 1);
+        assert_eq!(site(false).join().unwrap(), 3);
+        let seen = runtime.handle().stats().total;
+        assert!(seen.hand_offs >= 1, "{seen:?}");
+        release.store(true, Ordering::SeqCst);
+        stuck.join().unwrap();
     });
 }
 

@@ -271,3 +271,27 @@ impl Ring {
 #[cfg(all(test, loom))]
 #[path = "ring_models.rs"]
 mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::scheduler::tests::Fibers;
+
+    /// What the owner takes while a thief copies does not free the slots that are being copied.
+    #[test]
+    fn a_slot_is_not_written_while_a_thief_copies_it() {
+        let fibers = Fibers::new(CAPACITY + 1);
+        let fiber = |n: usize| fibers.0[n];
+        let ring = Ring::at(u32::MAX - 10);
+        (0..CAPACITY).for_each(|n| assert!(ring.push(fiber(n)).is_ok()));
+        let (claim, count) = ring.claim_half().expect("a full ring");
+        assert_eq!(count as usize, CAPACITY / 2);
+        assert!(ring.claim_half().is_none(), "one thief at a time");
+        assert_eq!(ring.pop(), Some(fiber(CAPACITY / 2)));
+        assert_eq!((ring.len(), ring.room()), (CAPACITY / 2 - 1, 0));
+        let overflow = ring.push(fiber(CAPACITY)).expect_err("no room yet");
+        assert_eq!(overflow.len(), 1, "and nothing to flow over but this one");
+        ring.release_claim(claim);
+        assert_eq!(ring.room(), CAPACITY / 2 + 1);
+    }
+}

@@ -123,7 +123,7 @@ impl Worker<'_> {
         self.shared.notify();
     }
 
-    fn search(&self) -> Option<FiberPtr> {
+    pub(super) fn search(&self) -> Option<FiberPtr> {
         // A worker that was claimed searches already, and has nowhere to look either.
         if !self.shared.config.stealing || self.shared.cores.len() == 1 {
             return None;

@@ -67,15 +67,21 @@ fn the_last_look_sees_every_queue() {
         ("injector", |bench| bench.into_injector([0])),
         ("another's ring", |bench| bench.into_ring(1, [0])),
     ];
-    for (place, put) in places {
-        bench(config(2), 1, |bench| {
-            put(bench);
-            bench.workers[0].park();
-            assert_eq!(bench.core(0).stats.parked.get(), 0, "asleep over work in its {place}");
-            assert!(bench.workers[0].searching.get(), "whatever the limit says");
-            assert_eq!(bench.find(0), Some(0), "{place}");
-            assert_eq!(bench.shared.idle.counts(), (0, 0));
-        });
+    let own = places.len() - 1;
+    for (stealing, places) in [(true, &places[..]), (false, &places[..own])] {
+        for (place, put) in places {
+            let mut config = config(2);
+            config.stealing = stealing;
+            bench(config, 1, |bench| {
+                put(bench);
+                bench.workers[0].park();
+                let slept = bench.core(0).stats.parked.get();
+                assert_eq!(slept, 0, "asleep over work in its {place}");
+                assert!(bench.workers[0].searching.get(), "whatever the limit says");
+                assert_eq!(bench.find(0), Some(0), "{place}");
+                assert_eq!(bench.shared.idle.counts(), (0, 0));
+            });
+        }
     }
     bench(config(2), 0, |bench| {
         bench.workers[0].park();

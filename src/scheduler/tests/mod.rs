@@ -21,10 +21,10 @@ use std::panic::Location;
 use std::time::Duration;
 
 /// Fresh fibers that never run; ended when this goes.
-struct Fibers(Vec<FiberPtr>);
+pub(super) struct Fibers(pub(super) Vec<FiberPtr>);
 
 impl Fibers {
-    fn new(count: usize) -> Fibers {
+    pub(super) fn new(count: usize) -> Fibers {
         Fibers::of(std::ptr::null(), count)
     }
 
