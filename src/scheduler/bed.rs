@@ -15,7 +15,11 @@ impl Worker<'_> {
         let now = Moment::now();
         self.own().tick.finish(now);
         shared.idle.park(core.index, self.searching.replace(false));
-        if shared.has_work_for(core) || self.is_one_too_many() || shared.is_stopping() {
+        let work = match self.has_only_its_mail() {
+            true => core.queued() > 0,
+            false => shared.has_work_for(core),
+        };
+        if work || self.is_one_too_many() || shared.is_stopping() {
             self.leave_bed(true);
         } else {
             core.stats.parked.add(1);

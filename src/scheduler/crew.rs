@@ -226,6 +226,11 @@ impl Crew {
         self.kept == Some(core)
     }
 
+    /// Is a core kept, and `core` another one?
+    pub(super) fn is_helper(&self, core: usize) -> bool {
+        self.kept.is_some_and(|kept| kept != core)
+    }
+
     /// As `claim_core` with a target of 1, where a core is kept: there is nothing to wait for.
     pub(super) fn take_kept(&self) -> Option<usize> {
         self.change(|inner| {

@@ -11,6 +11,9 @@ const BATCH_MOST: usize = 64;
 impl Worker<'_> {
     /// The next fiber, from wherever there is one; `None` means that it is time to park.
     pub(super) fn find(&self) -> Option<FiberPtr> {
+        if self.has_only_its_mail() {
+            return self.next_local().or_else(|| self.take_from_mailbox());
+        }
         let due = self.own().tick.due();
         let mut found = None;
         if due.injector {
@@ -31,6 +34,13 @@ impl Worker<'_> {
             self.found_work();
         }
         found
+    }
+
+    /// A helper of a current-thread runtime whose thread is back: what cannot leave the helper is all
+    /// that it may run.
+    #[inline]
+    pub(super) fn has_only_its_mail(&self) -> bool {
+        self.shared.crew.is_helper(self.held().index) && self.shared.crew.is_crowded()
     }
 
     fn next_local(&self) -> Option<FiberPtr> {

@@ -62,10 +62,10 @@ fn the_last_look_sees_every_queue() {
     type Put = fn(&super::Bench<'_>);
     let places: [(&str, Put); 5] = [
         ("slot", |bench| assert!(bench.core(0).slot.put(bench.fibers[0]).is_none())),
-        ("ring", |bench| bench.into_ring(0, [0])),
+        ("ring", |bench| bench.fill_ring(0, [0])),
         ("mailbox", |bench| bench.core(0).mailbox.push(bench.fibers[0]).unwrap()),
-        ("injector", |bench| bench.into_injector([0])),
-        ("another's ring", |bench| bench.into_ring(1, [0])),
+        ("injector", |bench| bench.fill_injector([0])),
+        ("another's ring", |bench| bench.fill_ring(1, [0])),
     ];
     let own = places.len() - 1;
     for (stealing, places) in [(true, &places[..]), (false, &places[..own])] {

@@ -112,13 +112,13 @@ impl Bench<'_> {
         std::iter::from_fn(|| core.ring.pop()).map(|fiber| self.number(fiber)).collect()
     }
 
-    fn into_ring(&self, index: usize, fibers: impl IntoIterator<Item = usize>) {
+    fn fill_ring(&self, index: usize, fibers: impl IntoIterator<Item = usize>) {
         for fiber in fibers {
             assert!(self.core(index).ring.push(self.fibers[fiber]).is_ok());
         }
     }
 
-    fn into_injector(&self, fibers: impl IntoIterator<Item = usize>) {
+    fn fill_injector(&self, fibers: impl IntoIterator<Item = usize>) {
         for fiber in fibers {
             assert!(self.shared.injector.push(self.fibers[fiber]).is_ok());
         }

@@ -11,13 +11,13 @@ fn loads(bench: &Bench<'_>) -> Vec<Option<usize>> {
 fn the_load_is_what_is_queued_and_what_runs() {
     bench(config(3), 40, |bench| {
         assert_eq!(loads(bench), [Some(1); 3], "awake, so it may run something");
-        bench.into_ring(0, 0..20);
+        bench.fill_ring(0, 0..20);
         bench.workers[0].push_woken(bench.fibers[20]);
         bench.core(0).mailbox.push(bench.fibers[21]).unwrap();
-        bench.into_ring(1, 22..25);
+        bench.fill_ring(1, 22..25);
         bench.lies_down(2);
         assert_eq!(loads(bench), [Some(23), Some(4), Some(0)]);
-        bench.into_injector(25..30);
+        bench.fill_injector(25..30);
         let (queued, shared) = bench.shared.queued();
         assert_eq!((queued, shared), (vec![22, 3, 0], 5), "all 30 of them");
     });
@@ -28,9 +28,9 @@ fn who_blocks_has_no_load_and_gets_nothing() {
     let mut config = config(2);
     config.placement = Placement::LeastLoaded;
     bench(config, 12, |bench| {
-        bench.into_ring(0, 0..5);
+        bench.fill_ring(0, 0..5);
         bench.workers[0].push_woken(bench.fibers[5]);
-        bench.into_ring(1, 6..10);
+        bench.fill_ring(1, 6..10);
         bench.workers[0].vacate();
         assert_eq!(loads(bench), [None, Some(5)]);
         assert_eq!(bench.core(0).stats.hand_offs.get(), 1);
@@ -49,8 +49,8 @@ fn a_stalled_worker_gets_nothing_but_is_robbed() {
     let mut config = config(2);
     config.placement = Placement::LeastLoaded;
     bench(config, 12, |bench| {
-        bench.into_ring(0, 0..3);
-        bench.into_ring(1, 4..12);
+        bench.fill_ring(0, 0..3);
+        bench.fill_ring(1, 4..12);
         bench.core(0).gate.visit(|| bench.core(0).gate.mark_stalled()).unwrap();
         assert_eq!(loads(bench), [None, Some(9)]);
         bench.shared.push_from_outside(bench.fibers[3]);
@@ -66,14 +66,14 @@ fn the_least_loaded_is_the_lowest_of_those_with_the_least() {
     config.placement = Placement::LeastLoaded;
     bench(config, 20, |bench| {
         assert_eq!(bench.shared.place(), Some(0));
-        bench.into_ring(0, 0..3);
-        bench.into_ring(1, 3..5);
-        bench.into_ring(3, 5..7);
-        bench.into_ring(2, 7..12);
+        bench.fill_ring(0, 0..3);
+        bench.fill_ring(1, 3..5);
+        bench.fill_ring(3, 5..7);
+        bench.fill_ring(2, 7..12);
         assert_eq!(bench.shared.place(), Some(1), "a tie with worker 3");
         bench.core(1).mailbox.push(bench.fibers[12]).unwrap();
         assert_eq!(bench.shared.place(), Some(3));
-        bench.into_ring(3, [13]);
+        bench.fill_ring(3, [13]);
         bench.lies_down(2);
         bench.ring(2);
         assert_eq!(bench.shared.place(), Some(2), "it does nothing at all");
@@ -86,7 +86,7 @@ fn of_two_choices_the_less_loaded() {
     config.placement = Placement::TwoChoices;
     bench(config, 10, |bench| {
         let places = || (0..1000).filter(|_| bench.shared.place() == Some(0)).count();
-        bench.into_ring(0, 0..10);
+        bench.fill_ring(0, 0..10);
         // Only where both choices fall on it: a quarter.
         let chosen = places();
         assert!((150..350).contains(&chosen), "{chosen}");

@@ -31,7 +31,7 @@ fn another_worker_is_woken_only_for_the_one_displaced() {
 fn after_three_in_a_row_the_slot_is_flushed_behind_the_others() {
     bench(config(1), 6, |bench| {
         let (worker, core) = (&bench.workers[0], bench.core(0));
-        bench.into_ring(0, [5]);
+        bench.fill_ring(0, [5]);
         // Each wakes the next.
         let mut order = Vec::new();
         for newest in 0..5 {
@@ -54,7 +54,7 @@ fn three_in_a_row_means_without_one_from_elsewhere() {
                 worker.push_woken(*fiber);
                 let _ = bench.find(0);
             }
-            bench.into_ring(0, [4 * round + 3]);
+            bench.fill_ring(0, [4 * round + 3]);
             assert_eq!(bench.find(0), Some(4 * round + 3));
         }
         assert_eq!(bench.core(0).stats.lifo_flushes.get(), 0);
@@ -64,7 +64,7 @@ fn three_in_a_row_means_without_one_from_elsewhere() {
 #[test]
 fn one_that_yields_goes_behind_all_others() {
     bench(config(1), 3, |bench| {
-        bench.into_ring(0, [0, 1]);
+        bench.fill_ring(0, [0, 1]);
         bench.workers[0].push_yielded(bench.fibers[2]);
         assert_eq!(bench.ring(0), [0, 1, 2]);
     });

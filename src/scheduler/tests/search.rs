@@ -12,16 +12,16 @@ fn until_injector(bench: &Bench<'_>) {
 fn the_order_of_the_search() {
     bench(config(2), 6, |bench| {
         let (worker, core) = (&bench.workers[0], bench.core(0));
-        bench.into_ring(1, [4]);
-        bench.into_injector([3]);
+        bench.fill_ring(1, [4]);
+        bench.fill_injector([3]);
         core.mailbox.push(bench.fibers[2]).unwrap();
-        bench.into_ring(0, [1]);
+        bench.fill_ring(0, [1]);
         assert!(core.slot.put(bench.fibers[0]).is_none());
         let found: Vec<_> = (0..6).map(|_| bench.find(0)).collect();
         assert_eq!(found, [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
         assert!(worker.searching.get(), "it found nothing, so it still searches");
         // Having found nothing to steal it looks at the injector once more.
-        bench.into_injector([5]);
+        bench.fill_injector([5]);
         assert_eq!(worker.search().map(|fiber| bench.number(fiber)), Some(5));
     });
 }
@@ -29,8 +29,8 @@ fn the_order_of_the_search() {
 #[test]
 fn the_injector_comes_first_when_it_is_due() {
     bench(config(1), 4, |bench| {
-        bench.into_ring(0, [0, 1]);
-        bench.into_injector([2]);
+        bench.fill_ring(0, [0, 1]);
+        bench.fill_injector([2]);
         until_injector(bench);
         assert_eq!(bench.find(0), Some(2));
         assert_eq!(bench.find(0), Some(0));
@@ -41,8 +41,8 @@ fn the_injector_comes_first_when_it_is_due() {
 #[test]
 fn mail_comes_before_the_injector_when_it_is_due() {
     bench(config(1), 12, |bench| {
-        bench.into_ring(0, [0]);
-        bench.into_injector(2..12);
+        bench.fill_ring(0, [0]);
+        bench.fill_injector(2..12);
         bench.core(0).mailbox.push(bench.fibers[1]).unwrap();
         until_injector(bench);
         assert_eq!(bench.find(0), Some(1));
@@ -57,7 +57,7 @@ fn a_batch_is_a_worker_s_share_of_the_injector() {
     let table = [(1, 3, 3), (1, 10, 10), (1, 200, 64), (4, 100, 25), (4, 10, 4), (4, 1000, 64)];
     for (workers, waiting, taken) in table {
         bench(config(workers), waiting, |bench| {
-            bench.into_injector(0..waiting);
+            bench.fill_injector(0..waiting);
             assert_eq!(bench.find(0), Some(0));
             assert_eq!(bench.shared.injector.len(), waiting - taken, "{waiting} for {workers}");
             assert_eq!(bench.core(0).stats.batches.get(), 1);
@@ -71,8 +71,8 @@ fn a_batch_is_a_worker_s_share_of_the_injector() {
 #[test]
 fn a_batch_takes_no_more_than_the_ring_has_room_for() {
     bench(config(1), 400, |bench| {
-        bench.into_ring(0, 0..250);
-        bench.into_injector(300..400);
+        bench.fill_ring(0, 0..250);
+        bench.fill_injector(300..400);
         until_injector(bench);
         assert_eq!(bench.find(0), Some(300));
         assert_eq!((bench.core(0).ring.len(), bench.core(0).stats.overflows.get()), (256, 0));
@@ -85,7 +85,7 @@ fn a_batch_takes_no_more_than_the_ring_has_room_for() {
 #[test]
 fn a_thief_takes_the_older_half_and_runs_the_oldest() {
     bench(config(2), 7, |bench| {
-        bench.into_ring(1, 0..7);
+        bench.fill_ring(1, 0..7);
         assert_eq!(bench.find(0), Some(0));
         assert_eq!(bench.core(0).stats.stolen.get(), 4);
         assert_eq!(bench.ring(0), [1, 2, 3], "straight into the thief's ring");
@@ -98,7 +98,7 @@ fn first_victims(workers: usize, rounds: usize) -> Vec<usize> {
     let mut robbed = vec![0; workers];
     bench(config(workers), workers, |bench| {
         for _ in 0..rounds {
-            (0..workers).for_each(|victim| bench.into_ring(victim, [victim]));
+            (0..workers).for_each(|victim| bench.fill_ring(victim, [victim]));
             let stolen = bench.number(bench.workers[0].steal().unwrap());
             robbed[stolen] += 1;
             (0..workers).for_each(|victim| drop(bench.ring(victim)));
@@ -120,7 +120,7 @@ fn the_first_victim_is_a_random_other() {
 fn a_search_goes_round_all_the_others() {
     bench(config(9), 1, |bench| {
         for victim in 1..9 {
-            bench.into_ring(victim, [0]);
+            bench.fill_ring(victim, [0]);
             assert!(bench.workers[0].steal().is_some(), "it missed {victim}");
         }
     });
@@ -145,7 +145,7 @@ fn nobody_steals_where_stealing_is_off() {
     let mut config = config(2);
     config.stealing = false;
     bench(config, 4, |bench| {
-        bench.into_ring(1, 0..4);
+        bench.fill_ring(1, 0..4);
         assert_eq!(bench.find(0), None);
         assert!(!bench.shared.has_work_for(bench.core(0)));
         // One that was woken counts as searching.
@@ -162,7 +162,7 @@ fn nobody_steals_where_stealing_is_off() {
 #[test]
 fn what_a_full_ring_gives_up_stands_in_the_injector_in_order() {
     bench(config(1), 257, |bench| {
-        bench.into_ring(0, 0..256);
+        bench.fill_ring(0, 0..256);
         bench.workers[0].push_back(bench.fibers[256]);
         assert_eq!(bench.core(0).stats.overflows.get(), 1);
         let moved = bench.shared.injector.take(usize::MAX).map(|fiber| bench.number(fiber));
