@@ -131,6 +131,8 @@ pub mod runtime;
 #[cfg(not(loom))]
 pub mod signal;
 #[cfg(not(loom))]
+pub mod sync;
+#[cfg(not(loom))]
 pub mod thread;
 #[cfg(not(loom))]
 pub mod time;

@@ -13,6 +13,7 @@
 //! | anything under [`shield`] | goes on |
 
 use crate::fiber::{self, FiberPtr};
+use crate::primitives::sync::atomic::Ordering;
 use std::fmt;
 use std::io;
 
@@ -36,9 +37,21 @@ pub(crate) fn error() -> io::Error {
 /// Ends the calling fiber, whose wait was cancelled and has no error to return: unwinds with a payload
 /// of its own, without the panic hook.
 #[cold]
-#[allow(dead_code, reason = "the rooms whose waits unwind come next")]
 pub(crate) fn unwind() -> ! {
+    if let Some(fiber) = fiber::current() {
+        fiber.unwinding.store(true, Ordering::Relaxed);
+    }
     std::panic::resume_unwind(Box::new(Cancelled))
+}
+
+/// Does the caller unwind because it was cancelled, and not from a panic? What a panic poisons, a
+/// cancel does not.
+///
+/// The mark stays on a fiber whose unwinding somebody caught, until it panics itself.
+#[cold]
+pub(crate) fn is_unwinding() -> bool {
+    let marked = |fiber: FiberPtr| fiber.unwinding.load(Ordering::Relaxed);
+    std::thread::panicking() && fiber::current().is_some_and(marked)
 }
 
 /// Is `error` there because the fiber was cancelled?

@@ -10,7 +10,7 @@ use super::thread::ThreadBlock;
 use super::waiter::{Kind, Waiter, WaiterPtr};
 use crate::context::Context;
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::primitives::sync::{Arc, Mutex, UnsafeCell};
 use crate::stack::{SlotHeader, StackSize};
 use std::panic::Location;
@@ -90,6 +90,8 @@ pub(crate) struct Header {
     pub(crate) pinned: UnsafeCell<bool>,
     /// How deep the fiber is in `cancel::shield`; the fiber's own.
     pub(crate) shields: UnsafeCell<u32>,
+    /// The fiber unwinds because it was cancelled, not from a panic of its own.
+    pub(crate) unwinding: AtomicBool,
 }
 
 impl Header {
@@ -143,6 +145,7 @@ impl Header {
             sampled: spec.sampled,
             pinned: UnsafeCell::new(false),
             shields: UnsafeCell::new(0),
+            unwinding: AtomicBool::new(false),
         };
         // SAFETY: passed on.
         unsafe { place.write(header) };

@@ -13,9 +13,11 @@
 //! belongs to the thread and must not be left to another fiber. Its worker's core is handed on first.
 
 mod blocking;
+mod patience;
+pub(crate) mod queue;
 
 use crate::driver::Timer;
-use crate::fiber::{self, Ends, FiberPtr, ThreadBlock, WaitInfo, WaiterPtr, Waiters};
+use crate::fiber::{self, Ends, FiberPtr, ThreadBlock, WaitInfo, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, OnceLock};
@@ -26,8 +28,9 @@ use std::pin::pin;
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
 
-pub(crate) use crate::fiber::Outcome;
+pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake};
 pub(crate) use crate::scheduler::wake;
+pub(crate) use patience::{Patience, spin};
 
 /// What a wait is for and how it may end besides by its sources.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +54,6 @@ impl Wait {
 
     /// A wait that a cancel ends too; whoever waits so unwinds then (`cancel::unwind`). Where panics
     /// abort, a cancel does not end it.
-    #[allow(dead_code, reason = "the rooms whose waits unwind come next")]
     pub(crate) fn cancellable(reason: &'static str) -> Wait {
         Wait { cancellable: cfg!(panic = "unwind"), ..Wait::new(reason) }
     }
@@ -259,6 +261,14 @@ pub(crate) fn charge(fiber: FiberPtr) {
             unsafe { scheduler::yield_now(fiber) };
         }
         n => left.set(n - 1),
+    }
+}
+
+/// Charges the caller if it is a fiber; see [`charge`].
+#[inline]
+pub(crate) fn charge_current() {
+    if let Some(fiber) = current_fiber() {
+        charge(fiber);
     }
 }
 
