@@ -110,6 +110,9 @@ mod fiber;
 mod io;
 #[cfg(not(loom))]
 mod park;
+#[cfg(loom)]
+#[path = "park/mod_models.rs"]
+mod park;
 mod primitives;
 #[cfg(not(loom))]
 mod scheduler;
@@ -132,6 +135,9 @@ pub mod runtime;
 pub mod signal;
 #[cfg(not(loom))]
 pub mod sync;
+#[cfg(loom)]
+#[path = "sync/mod_models.rs"]
+mod sync;
 #[cfg(not(loom))]
 pub mod thread;
 #[cfg(not(loom))]

@@ -63,6 +63,7 @@ impl Once {
     /// static ONCE: volt::sync::Once = volt::sync::Once::new();
     /// assert!(!ONCE.is_completed());
     /// ```
+    #[expect(clippy::new_without_default, reason = "as the standard library's")]
     #[must_use]
     pub const fn new() -> Once {
         Once(RawOnce::new())
