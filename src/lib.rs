@@ -112,6 +112,7 @@ mod io;
 mod park;
 #[cfg(loom)]
 #[path = "park/mod_models.rs"]
+#[allow(dead_code, reason = "what the models do not use")]
 mod park;
 mod primitives;
 #[cfg(not(loom))]
@@ -137,6 +138,7 @@ pub mod signal;
 pub mod sync;
 #[cfg(loom)]
 #[path = "sync/mod_models.rs"]
+#[allow(dead_code, reason = "what the models do not use")]
 mod sync;
 #[cfg(not(loom))]
 pub mod thread;

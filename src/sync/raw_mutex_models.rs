@@ -63,7 +63,7 @@ fn three_lock() {
         let guarded = Guarded::new();
         let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
         assert!(guarded.lock_and_add());
-        others.map(|other| assert!(other.join().unwrap()));
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
         guarded.check(3);
     });
 }
@@ -74,7 +74,7 @@ fn an_owner_comes_again_past_two_who_wait() {
         let guarded = Guarded::new();
         let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
         assert!(guarded.lock_and_add() && guarded.lock_and_add());
-        others.map(|other| assert!(other.join().unwrap()));
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
         guarded.check(4);
     });
 }

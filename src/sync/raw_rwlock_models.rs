@@ -71,7 +71,7 @@ fn all_come_through(third: fn(&Guarded) -> bool, others: [fn(&Guarded) -> bool; 
             thread::spawn(move || other(&guarded))
         });
         third(&guarded);
-        others.map(|other| assert!(other.join().unwrap()));
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
         guarded.check();
     });
 }

@@ -33,7 +33,7 @@ fn three_share_a_permit() {
         let semaphore = Arc::new(RawSemaphore::new(1));
         let others = [(); 2].map(|()| beside(&semaphore, |it| acquire_and_release(it, 1)));
         assert!(acquire_and_release(&semaphore, 1));
-        others.map(|other| assert!(other.join().unwrap()));
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
         check_permits(&semaphore, 1);
     });
 }
