@@ -2,6 +2,7 @@
 
 use super::current_fiber;
 use crate::primitives::clock::Moment;
+use crate::primitives::thread;
 use std::time::Duration;
 
 /// How long a waiter that blocks its thread lets others overtake it.
@@ -9,6 +10,9 @@ const LIMIT: Duration = Duration::from_micros(500);
 
 /// Rounds of a spinning thread; each is twice as long as the one before.
 const ROUNDS: u32 = 6;
+
+/// Then it lets other threads run so many times: the one that it waits for may have no processor.
+const YIELDS: u32 = 4;
 
 /// When a waiter that has been woken and found its turn taken should be served before others.
 #[derive(Debug)]
@@ -30,7 +34,7 @@ impl Patience {
     }
 }
 
-/// Tries for about a microsecond on a plain thread, whose sleep costs much more. A fiber does not
+/// Tries for some microseconds on a plain thread, whose sleep costs much more. A fiber does not
 /// spin: to leave costs it less, and the owner may be a fiber of the same worker.
 #[inline]
 pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
@@ -41,6 +45,12 @@ pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
         for _ in 0..1 << round {
             std::hint::spin_loop();
         }
+        if try_once() {
+            return true;
+        }
+    }
+    for _ in 0..YIELDS {
+        thread::yield_now();
         if try_once() {
             return true;
         }

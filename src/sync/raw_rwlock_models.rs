@@ -62,18 +62,28 @@ impl Guarded {
     }
 }
 
-/// Two who are always served, and a third beside them.
-fn all_come_through(third: fn(&Guarded) -> bool, others: [fn(&Guarded) -> bool; 2]) {
-    check(2, move || {
+/// `first` has the best chance to come first; the last of all may give up.
+fn all_come_through(first: fn(&Guarded) -> bool, others: [fn(&Guarded) -> bool; 2]) {
+    check(3, move || {
         let guarded = Guarded::new();
-        let others = others.map(|other| {
-            let guarded = Arc::clone(&guarded);
-            thread::spawn(move || other(&guarded))
-        });
-        third(&guarded);
-        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
+        let others = others.map(|other| beside(&guarded, other));
+        assert!(first(&guarded));
+        others.into_iter().for_each(|other| drop(other.join().unwrap()));
         guarded.check();
     });
+}
+
+fn beside(guarded: &Arc<Guarded>, f: fn(&Guarded) -> bool) -> thread::JoinHandle<bool> {
+    let guarded = Arc::clone(guarded);
+    thread::spawn(move || f(&guarded))
+}
+
+fn give_up_writing(guarded: &Guarded) -> bool {
+    cancelled(|| guarded.write())
+}
+
+fn give_up_reading(guarded: &Guarded) -> bool {
+    cancelled(|| guarded.read())
 }
 
 #[test]
@@ -92,21 +102,51 @@ fn a_reader_meets_writers() {
 }
 
 #[test]
-fn a_writer_gives_up_before_a_reader() {
-    all_come_through(|guarded| cancelled(|| guarded.write()), [Guarded::read, Guarded::read]);
+fn writers_meet_a_reader() {
+    all_come_through(Guarded::write, [Guarded::write, Guarded::read]);
 }
 
 #[test]
-fn a_writer_gives_up_before_a_writer() {
-    all_come_through(|guarded| cancelled(|| guarded.write()), [Guarded::write, Guarded::read]);
+fn a_writer_gives_up_beside_a_writer() {
+    all_come_through(Guarded::write, [Guarded::read, give_up_writing]);
+}
+
+#[test]
+fn a_writer_gives_up_beside_a_reader() {
+    all_come_through(Guarded::read, [Guarded::write, give_up_writing]);
 }
 
 #[test]
 fn a_reader_gives_up() {
-    all_come_through(|guarded| cancelled(|| guarded.read()), [Guarded::write, Guarded::write]);
+    all_come_through(Guarded::write, [Guarded::write, give_up_reading]);
 }
 
 #[test]
 fn a_writer_becomes_a_reader() {
     all_come_through(Guarded::write_then_read, [Guarded::read, Guarded::write]);
+}
+
+#[test]
+fn a_reader_does_not_wait_for_a_writer_that_gave_up() {
+    check(3, || {
+        let guarded = Guarded::new();
+        assert!(guarded.lock.read().is_ok());
+        let others = [give_up_writing, Guarded::read].map(|other| beside(&guarded, other));
+        others.into_iter().for_each(|other| drop(other.join().unwrap()));
+        guarded.lock.read_unlock();
+        guarded.check();
+    });
+}
+
+#[test]
+fn a_reader_does_not_wait_for_the_reader_that_was_a_writer() {
+    check(3, || {
+        let guarded = Guarded::new();
+        assert!(guarded.lock.write().is_ok());
+        let reader = beside(&guarded, Guarded::read);
+        guarded.lock.downgrade();
+        assert!(reader.join().unwrap());
+        guarded.lock.read_unlock();
+        guarded.check();
+    });
 }

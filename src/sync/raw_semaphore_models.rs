@@ -64,6 +64,20 @@ fn one_who_wants_both_gives_up() {
 }
 
 #[test]
+fn one_does_not_wait_for_the_one_who_gave_up() {
+    check(3, || {
+        let semaphore = Arc::new(RawSemaphore::new(2));
+        assert!(semaphore.acquire(1, None).is_ok());
+        let gives_up = beside(&semaphore, |it| cancelled(|| acquire_and_release(it, 2)));
+        let wants_one = beside(&semaphore, |it| acquire_and_release(it, 1));
+        assert!(!gives_up.join().unwrap());
+        assert!(wants_one.join().unwrap());
+        semaphore.release(1);
+        check_permits(&semaphore, 2);
+    });
+}
+
+#[test]
 fn permits_come_from_outside() {
     check(3, || {
         let semaphore = Arc::new(RawSemaphore::new(0));
