@@ -82,7 +82,8 @@ fn send_to_nobody(_: &World) {
     }
 }
 
-fn nobody_sends(receiver: &Receiver<u8>) {
+fn nobody_sends<S>((sender, receiver): (S, Receiver<u8>)) {
+    drop(sender);
     assert_eq!(receiver.recv(), Err(RecvError));
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected));
     let result = receiver.recv_timeout(Duration::from_secs(9));
@@ -90,14 +91,14 @@ fn nobody_sends(receiver: &Receiver<u8>) {
 }
 
 fn receive_from_nobody(_: &World) {
-    nobody_sends(&channel().1);
-    nobody_sends(&sync_channel(0).1);
-    nobody_sends(&sync_channel(2).1);
+    nobody_sends(channel());
+    nobody_sends(sync_channel(0));
+    nobody_sends(sync_channel(2));
     let (sender, receiver) = channel();
     sender.send(1).unwrap();
     drop(sender);
     assert_eq!(receiver.recv(), Ok(1));
-    nobody_sends(&receiver);
+    nobody_sends(((), receiver));
 }
 
 const VALUES: u64 = 2_000;
