@@ -72,10 +72,5 @@ pub use rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{
     AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,
 };
-pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak};
+pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 pub use wait_group::WaitGroup;
-
-/// The standard library's atomics, which never wait.
-pub mod atomic {
-    pub use std::sync::atomic::*;
-}

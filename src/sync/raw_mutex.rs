@@ -3,12 +3,12 @@
 //! # The word
 //!
 //! - `LOCKED`: somebody owns the lock.
-//! - `QUEUED`: the queue is not empty. Changes under the queue's lock only.
+//! - `QUEUED`: the queue is not empty. Changes under the inner lock only.
 //! - `WAKING`: a waiter has been woken to try again and has not tried yet: the *token*. Set under the
-//!   queue's lock; cleared by the waiter that has it, as it takes the lock or queues up again.
+//!   inner lock; cleared by the waiter that has it, as it takes the lock or queues up again.
 //!
-//! While the lock is owned and the queue's lock is held, nothing changes the word: taking it needs
-//! `LOCKED` to be clear, `QUEUED` needs the queue's lock, and so does `WAKING` as long as the lock is
+//! While the lock is owned and the inner lock is held, nothing changes the word: taking it needs
+//! `LOCKED` to be clear, `QUEUED` needs the inner lock, and so does `WAKING` as long as the lock is
 //! not free. An unlocked lock with waiters always has `WAKING` set, so nobody is left behind.
 //!
 //! # Policy
@@ -18,13 +18,15 @@
 //! back to the front and has it *handed* to it by the next unlock: a fiber after being overtaken once,
 //! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come. Those who
 //! barge are charged for it (the operation budget), so that a fiber that locks and unlocks in a loop
-//! yields to the one that it overtakes.
+//! yields to the one that it overtakes. And should the one with the token be kept from running, by its
+//! worker or by the system, those behind it do not wait for it: after `OVERTAKEN` unlocks that found
+//! the token out, the next one hands the lock to the head of the queue.
 //!
 //! # Two races
 //!
 //! - *Unlock against queueing up.* Both change the word by compare-and-swap: either the unlock comes
 //!   first, and the waiter sees a free lock; or `QUEUED` does, and the unlock takes the slow path,
-//!   which waits for the queue's lock and finds the waiter.
+//!   which waits for the inner lock and finds the waiter.
 //! - *Hand-off against a cancel.* `offer` decides: a waiter that lost is out of the queue and the next
 //!   one is tried.
 //!
@@ -51,18 +53,29 @@ const RETRY: u32 = 0;
 #[must_use]
 pub(crate) struct Cancelled;
 
+/// How often the lock is left free while a woken waiter does not come and others stand behind it.
+const OVERTAKEN: u32 = if cfg!(loom) { 1 } else { 16 };
+
 /// A lock without data.
 #[derive(Debug)]
 pub(crate) struct RawMutex {
     word: AtomicU8,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
     /// Each waiter says whether the lock must be handed to it.
-    queue: Mutex<Queue<bool>>,
+    queue: Queue<bool>,
+    /// How often the lock was left free since the token was given out.
+    overtaken: u32,
 }
 
 impl RawMutex {
     const_unless_loom! {
         pub(crate) fn new() -> RawMutex {
-            RawMutex { word: AtomicU8::new(0), queue: Mutex::new(Queue::new()) }
+            let inner = Inner { queue: Queue::new(), overtaken: 0 };
+            RawMutex { word: AtomicU8::new(0), inner: Mutex::new(inner) }
         }
     }
 
@@ -148,25 +161,29 @@ impl RawMutex {
     #[cold]
     fn unlock_slow(&self) {
         let mut wakes = Wakes::new();
-        self.release(&mut self.queue.lock(), &mut wakes);
+        self.release(&mut self.inner.lock(), &mut wakes);
         wakes.wake();
     }
 
-    /// Frees the lock or hands it on. The caller owns it and holds the queue's lock.
-    fn release(&self, queue: &mut Queue<bool>, wakes: &mut Wakes) {
-        let now = self.word.load(Relaxed);
-        if now & WAKING != 0 {
-            return self.word.store(now & !LOCKED, Release);
+    /// Frees the lock or hands it on. The caller owns it and holds the inner lock.
+    fn release(&self, inner: &mut Inner, wakes: &mut Wakes) {
+        let token = self.word.load(Relaxed) & WAKING;
+        let Inner { queue, overtaken } = inner;
+        if token != 0 && *overtaken < OVERTAKEN {
+            *overtaken += 1;
+            return self.word.store(token | queued(queue), Release);
         }
+        *overtaken = 0;
         while let Some(starved) = queue.front() {
-            let (result, next) = if starved { (HANDED, LOCKED) } else { (RETRY, WAKING) };
+            let hand = starved || token != 0;
+            let (result, next) = if hand { (HANDED, LOCKED | token) } else { (RETRY, WAKING) };
             let Some(Ok(wake)) = queue.offer_front(result) else { continue };
             wakes.extend(wake);
             // Until this store the word says that the lock is taken and has waiters, so a waiter that
-            // runs already comes to the queue's lock, whether it unlocks or tries again.
+            // runs already comes to the inner lock, whether it unlocks or tries again.
             return self.word.store(next | queued(queue), Release);
         }
-        self.word.store(0, Release);
+        self.word.store(token, Release);
     }
 }
 
@@ -182,19 +199,19 @@ struct Enter<'a> {
 }
 
 impl<'a> Source<'a> for Enter<'a> {
-    type Inner = Queue<bool>;
+    type Inner = Inner;
     type Data = bool;
     type Ready = ();
 
-    fn lock(&self) -> &'a Mutex<Queue<bool>> {
-        &self.lock.queue
+    fn lock(&self) -> &'a Mutex<Inner> {
+        &self.lock.inner
     }
 
-    fn queue<'q>(&self, inner: &'q mut Queue<bool>) -> &'q mut Queue<bool> {
-        inner
+    fn queue<'q>(&self, inner: &'q mut Inner) -> &'q mut Queue<bool> {
+        &mut inner.queue
     }
 
-    fn enter(&mut self, _: &mut Queue<bool>) -> Option<()> {
+    fn enter(&mut self, _: &mut Inner) -> Option<()> {
         let word = &self.lock.word;
         let mut now = word.load(Relaxed);
         loop {
@@ -208,8 +225,8 @@ impl<'a> Source<'a> for Enter<'a> {
         }
     }
 
-    fn left(&mut self, queue: &mut Queue<bool>, _: bool, _: &mut Wakes) {
-        if queue.is_empty() {
+    fn left(&mut self, inner: &mut Inner, _: bool, _: &mut Wakes) {
+        if inner.queue.is_empty() {
             self.lock.word.fetch_and(!QUEUED, Relaxed);
         }
     }
