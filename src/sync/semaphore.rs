@@ -80,6 +80,7 @@ impl fmt::Display for TryAcquireError {
 impl std::error::Error for AcquireError {}
 impl std::error::Error for TryAcquireError {}
 
+// A wait that was cancelled has no error: these two unwind.
 impl From<Refused> for TryAcquireError {
     fn from(refused: Refused) -> TryAcquireError {
         match refused {

@@ -99,8 +99,8 @@ impl<T> Unbounded<T> {
         if inner.values.is_empty() {
             return if inner.senders_gone { Refill::Gone } else { Refill::Empty };
         }
-        // SAFETY: the receiver's own.
         self.taken.with_mut(|taken| {
+            // SAFETY: the receiver's own.
             let taken = unsafe { &mut *taken };
             mem::swap(taken, &mut inner.values);
             if inner.values.capacity() > KEPT && taken.len() < inner.values.capacity() / 8 {
