@@ -83,7 +83,8 @@
 //! - **searcher**: a worker that looks for work to steal. **Parked**: asleep, on its thread or in the
 //!   **poller**.
 //! - **park**, **unpark**: wait, wake. **Permit**: an unpark that came first. **Waiter**: who waits,
-//!   fiber or thread. **Settle**: to end a wait, once.
+//!   fiber or thread. **Settle**: to end a wait, once. **Offer**: to settle it and give something with
+//!   it. **Hand over**: to offer a lock or permit. **Barge**: to take one past those who wait.
 //! - **driver**: what waits for the kernel. **Turn**: one look of it. **Registration**: a socket that
 //!   it knows. **Readiness**: whether an operation is worth trying. **Wheel**: the timers.
 //! - **context**: a flow of control that is suspended. **Stack**, **slot**, **slab**: a fiber's memory,

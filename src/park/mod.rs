@@ -118,6 +118,12 @@ impl Parking {
         }
     }
 
+    /// Does the waiter keep its thread, so that whoever settles its wait looks at its block afterwards?
+    #[inline]
+    pub(crate) fn keeps_thread(&self) -> bool {
+        !matches!(self.0, Who::Fiber(_))
+    }
+
     /// Waits until the wait is settled.
     #[inline]
     pub(crate) fn park(&self, wait: Wait) -> Outcome {

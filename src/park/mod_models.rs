@@ -98,6 +98,10 @@ impl Parking {
         WaiterPtr(Arc::as_ptr(&self.0))
     }
 
+    pub(crate) fn keeps_thread(&self) -> bool {
+        false
+    }
+
     pub(crate) fn park(&self, wait: Wait) -> Outcome {
         let mut ended = self.0.ended.lock().unwrap();
         loop {

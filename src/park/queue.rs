@@ -9,6 +9,9 @@
 //! 2. A waiter whose wait ended as `Woken` was popped first, under the lock. Only a wait that ended
 //!    otherwise looks for its node again.
 //! 3. A node that was popped is not touched any more once its wait is settled: its stack goes on.
+//! 4. A waiter that keeps its thread may see that it was settled before the settler has read whom to
+//!    wake: it takes the lock once more before it goes on, and its block may end. A fiber that left its
+//!    worker cannot go on before it is woken.
 
 use super::{Late, Outcome, Parking, Wait, WaiterPtr, Wake};
 use crate::primitives::sync::Mutex;
@@ -189,6 +192,10 @@ pub(crate) fn wait<'a, S: Source<'a>>(
     if let Outcome::Woken(result) = outcome {
         // Popped already (invariant 2).
         std::mem::forget(unlink);
+        if parking.keeps_thread() {
+            // Invariant 4.
+            drop(source.lock().lock());
+        }
         return Waited::Woken(result);
     }
     drop(unlink);
