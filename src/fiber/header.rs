@@ -88,10 +88,10 @@ pub(crate) struct Header {
     pub(crate) sampled: bool,
     /// The fiber is in `blocking` or `pinned`; its own. Its waits block its thread meanwhile.
     pub(crate) pinned: UnsafeCell<bool>,
-    /// How deep the fiber is in `cancel::shield`; the fiber's own.
-    pub(crate) shields: UnsafeCell<u32>,
     /// The fiber unwinds because it was cancelled, not from a panic of its own.
     pub(crate) unwinding: AtomicBool,
+    /// How deep the fiber is in `cancel::shield`; the fiber's own.
+    pub(crate) shields: UnsafeCell<u32>,
 }
 
 impl Header {
