@@ -359,7 +359,8 @@ fn condvars_in_a_storm() {
         struct Token(Arc<(Mutex<u32>, Condvar)>);
         impl Drop for Token {
             fn drop(&mut self) {
-                *self.0.0.lock().unwrap() += 1;
+                // Dropped before its fiber unwinds, it must not be cancelled itself.
+                volt::cancel::shield(|| *self.0.0.lock().unwrap() += 1);
                 self.0.1.notify_one();
             }
         }

@@ -27,6 +27,9 @@
 //! | `watch` `changed`, `wait_for`, `borrow`, `send...`, `closed` | unwinds; nothing was sent or seen |
 //! | `try_...`, guards and permits that are dropped, `notify_...` | never wait |
 //!
+//! A destructor that locks may so unwind too, unless the fiber is unwinding already: where it must come
+//! to its end, it uses `shield`.
+//!
 //! Who is woken first is not cancelled: that operation returns, and the next wait unwinds. A lock or
 //! permit that was to go to a cancelled waiter goes to the next one. The unwinding of a cancel poisons
 //! no lock of this module; those of [`std::sync`] cannot know the difference.

@@ -77,13 +77,13 @@ pub fn run(who: Who, scenario: fn(&World)) {
 macro_rules! scenarios {
     ($($name:ident)*) => {
         mod fibers {
-            $(#[test] fn $name() { crate::sync_support::run(crate::sync_support::Who::Fibers, super::$name) })*
+            $(#[test] fn $name() { $crate::sync_support::run($crate::sync_support::Who::Fibers, super::$name) })*
         }
         mod threads {
-            $(#[test] fn $name() { crate::sync_support::run(crate::sync_support::Who::Threads, super::$name) })*
+            $(#[test] fn $name() { $crate::sync_support::run($crate::sync_support::Who::Threads, super::$name) })*
         }
         mod both {
-            $(#[test] fn $name() { crate::sync_support::run(crate::sync_support::Who::Both, super::$name) })*
+            $(#[test] fn $name() { $crate::sync_support::run($crate::sync_support::Who::Both, super::$name) })*
         }
     };
 }
