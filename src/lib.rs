@@ -123,6 +123,8 @@ mod util;
 #[cfg(not(loom))]
 pub mod cancel;
 #[cfg(not(loom))]
+pub mod channel;
+#[cfg(not(loom))]
 pub mod metrics;
 #[cfg(not(loom))]
 pub mod net;

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `accept`, `connect`, `read`, `write`, `peek` of `volt::net` | the error, if it would have to wait |
 //! | `Signals::recv` | the error |
+//! | `send`, `recv`, `select!`, `Select` of `volt::channel` | unwind, if they would have to wait |
 //! | `sleep`, `park`, `join`, `yield_now` | go on |
 //! | anything under [`shield`] | goes on |
 
@@ -36,7 +37,6 @@ pub(crate) fn error() -> io::Error {
 /// Ends the calling fiber, whose wait was cancelled and has no error to return: unwinds with a payload
 /// of its own, without the panic hook.
 #[cold]
-#[allow(dead_code, reason = "the rooms whose waits unwind come next")]
 pub(crate) fn unwind() -> ! {
     std::panic::resume_unwind(Box::new(Cancelled))
 }

@@ -41,6 +41,10 @@ pub(crate) enum Wake {
     Thread(Arc<ThreadBlock>),
 }
 
+/// Somebody else ended the wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Late;
+
 impl WaiterPtr {
     pub(crate) fn of_fiber(fiber: FiberPtr) -> WaiterPtr {
         WaiterPtr(fiber.as_non_null().cast())
@@ -57,11 +61,25 @@ impl WaiterPtr {
     /// The caller holds the lock of a source that has a node of this waiter linked.
     #[inline]
     pub(crate) unsafe fn settle(self, outcome: Outcome) -> Option<Wake> {
+        // SAFETY: passed on.
+        unsafe { self.claim(outcome) }.ok().flatten()
+    }
+
+    /// As [`settle`](WaiterPtr::settle), for a source that hands something over: says whether it was
+    /// this call that ended the wait.
+    ///
+    /// # Safety
+    ///
+    /// As for `settle`.
+    #[inline]
+    pub(crate) unsafe fn claim(self, outcome: Outcome) -> Result<Option<Wake>, Late> {
         // SAFETY: the block is alive, by the caller's promise and the room's invariant 3.
         let waiter = unsafe { self.0.as_ref() };
-        let settle = waiter.state.settle(outcome);
-        // SAFETY: parked or alive as above; see `wake`.
-        unsafe { self.wake(settle) }
+        match waiter.state.settle(outcome) {
+            Settle::Late => Err(Late),
+            // SAFETY: parked or alive as above; see `wake`.
+            settle => Ok(unsafe { self.wake(settle) }),
+        }
     }
 
     /// What a transition asks for; `None` also where the fiber stands in a queue already.

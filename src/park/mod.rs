@@ -51,7 +51,6 @@ impl Wait {
 
     /// A wait that a cancel ends too; whoever waits so unwinds then (`cancel::unwind`). Where panics
     /// abort, a cancel does not end it.
-    #[allow(dead_code, reason = "the rooms whose waits unwind come next")]
     pub(crate) fn cancellable(reason: &'static str) -> Wait {
         Wait { cancellable: cfg!(panic = "unwind"), ..Wait::new(reason) }
     }
@@ -114,6 +113,17 @@ impl Parking {
             Who::Fiber(fiber) | Who::Blocking(fiber) => fiber.as_waiter(),
             Who::Thread(thread) => WaiterPtr::of_thread(thread),
         }
+    }
+
+    /// Ends the wait before it was parked, because something else was found to do: with the result
+    /// `Woken(result)`, unless a source settled it meanwhile. Returns how it ended.
+    pub(crate) fn end(&self, result: u32) -> Outcome {
+        let state = match &self.0 {
+            Who::Fiber(fiber) | Who::Blocking(fiber) => fiber.state(),
+            Who::Thread(thread) => thread.state(),
+        };
+        let _ = state.settle(Outcome::Woken(result));
+        state.load().outcome()
     }
 
     /// Waits until the wait is settled.

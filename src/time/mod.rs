@@ -111,6 +111,19 @@ impl From<std::time::Instant> for Instant {
     }
 }
 
+impl From<Instant> for std::time::Instant {
+    /// Never later than the instant is, and earlier by some nanoseconds at most.
+    fn from(instant: Instant) -> std::time::Instant {
+        let (there, here) = (std::time::Instant::now(), Moment::now());
+        let moved = if instant.0 >= here {
+            there.checked_add(instant.0.since(here))
+        } else {
+            there.checked_sub(here.since(instant.0))
+        };
+        moved.unwrap_or(there)
+    }
+}
+
 /// Waits for `duration`; a fiber leaves its worker to others meanwhile.
 ///
 /// A deadline is never early. It is late by less than 0.1 ms while workers are busy, and by up to a
