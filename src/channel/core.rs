@@ -10,6 +10,7 @@ use crate::park::{self, Outcome, Parking, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::primitives::sync::{Mutex, MutexGuard};
+use std::collections::VecDeque;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
@@ -332,8 +333,20 @@ impl<T> Core<T> {
     #[cold]
     fn disconnect(&self, receivers_gone: bool) {
         // The messages are the user's: dropped without the lock, after those who wait were told.
-        let left = self.with(|state, wakes| state.disconnect(receivers_gone, wakes));
-        drop(left);
+        let mut left = Leaked(self.with(|state, wakes| state.disconnect(receivers_gone, wakes)));
+        while let Some(message) = left.0.pop_front() {
+            drop(message);
+        }
+    }
+}
+
+/// Messages that are leaked if one of them panics when it is dropped: a second panic would end the
+/// process.
+struct Leaked<T>(VecDeque<T>);
+
+impl<T> Drop for Leaked<T> {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.0).into_iter().for_each(std::mem::forget);
     }
 }
 

@@ -64,6 +64,10 @@ const READY: u32 = u32::MAX;
 const FEW: usize = 4;
 
 /// Chooses a case and lets it have its effect; `None` when patience is over.
+///
+/// Without a wait the cases are tried twice before it gives up: between the looks at two channels
+/// somebody may fill the first and then empty the second, so that neither is found ready though one of
+/// them was at every moment.
 pub(super) fn select<'a>(
     cases: &mut [Listed<'a>],
     patience: Patience,
@@ -73,6 +77,7 @@ pub(super) fn select<'a>(
     if !biased {
         shuffle(cases);
     }
+    let mut again = cases.len() > 1;
     loop {
         let mut parcel = Parcel::new();
         for case in cases.iter() {
@@ -86,10 +91,14 @@ pub(super) fn select<'a>(
             }
         }
         if is_over(deadline) {
-            return None;
-        }
-        if let Round::Chosen(operation) = wait(cases, deadline, Purpose::Effect, parcel) {
+            if !std::mem::take(&mut again) {
+                return None;
+            }
+        } else if let Round::Chosen(operation) = wait(cases, deadline, Purpose::Effect, parcel) {
             return Some(operation);
+        } else {
+            // All cases were watched at once: what follows is the last look.
+            again = false;
         }
     }
 }
