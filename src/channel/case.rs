@@ -144,6 +144,10 @@ impl SelectNode {
         self.0.end()
     }
 
+    pub(super) fn reclaim(&self) {
+        self.0.reclaim();
+    }
+
     fn entry(&self) -> NonNull<Entry> {
         NonNull::from(&self.0)
     }

@@ -20,7 +20,7 @@ impl Party for WaiterPtr {
     #[inline]
     unsafe fn settle(self, result: u32) -> Result<Option<Wake>, Lost> {
         // SAFETY: passed on.
-        unsafe { self.claim(Outcome::Woken(result)) }.map_err(|Late| Lost)
+        unsafe { self.offer(Outcome::Woken(result)) }.map_err(|Late| Lost)
     }
 }
 
@@ -307,6 +307,7 @@ impl<T> Core<T> {
             drop(self.state.lock());
         }
         std::mem::forget(linked);
+        node.reclaim();
         Ok(node.end())
     }
 

@@ -179,8 +179,9 @@ fn wait<'a>(
     match outcome {
         Outcome::Woken(READY) | Outcome::TimedOut => Round::Look,
         Outcome::Woken(position) => {
-            let (case, end) = (cases[position as usize], nodes[position as usize].end());
-            conclude(case, end, parcel)
+            let (case, node) = (cases[position as usize], &nodes[position as usize]);
+            node.reclaim();
+            conclude(case, node.end(), parcel)
         }
         Outcome::Cancelled => cancel::unwind(),
     }

@@ -20,6 +20,7 @@
 //! 3. A slot holds a `T` of the channel's exactly while the node is a sender's whose end is not
 //!    [`End::Done`], or a receiver's whose end is.
 
+use crate::primitives::sync::UnsafeCell;
 use crate::primitives::sync::atomic::{AtomicU8, Ordering};
 use crate::util::list::{Linked, Links};
 use std::ptr::NonNull;
@@ -78,7 +79,8 @@ pub(super) struct Node<W> {
     result: u32,
     /// Where the message is (a sender's) or goes (a receiver's). Null for the sender of a select,
     /// which makes its message when it was chosen, and for those who only watch.
-    slot: *mut (),
+    /// A cell, so that loom sees who reaches for the message.
+    slot: UnsafeCell<*mut ()>,
     end: AtomicU8,
 }
 
@@ -98,7 +100,13 @@ unsafe impl<W> Linked for Node<W> {
 
 impl<W: Party> Node<W> {
     pub(super) fn new(waiter: W, result: u32, slot: *mut ()) -> Node<W> {
-        Node { links: Links::new(), waiter, result, slot, end: AtomicU8::new(End::Open as u8) }
+        Node {
+            links: Links::new(),
+            waiter,
+            result,
+            slot: UnsafeCell::new(slot),
+            end: AtomicU8::new(End::Open as u8),
+        }
     }
 
     pub(super) fn waiter(&self) -> W {
@@ -111,7 +119,14 @@ impl<W: Party> Node<W> {
     }
 
     pub(super) fn has_slot(&self) -> bool {
-        !self.slot.is_null()
+        // SAFETY: the pointer is never changed.
+        self.slot.with(|slot| unsafe { !(*slot).is_null() })
+    }
+
+    /// The message at the slot is the waiter's again; its end was published, or the lock taken.
+    #[inline]
+    pub(super) fn reclaim(&self) {
+        self.slot.with_mut(|_| ());
     }
 }
 
@@ -131,7 +146,8 @@ pub(super) unsafe fn close<W: Party>(
     let node = unsafe { node.as_ref() };
     // SAFETY: the lock is held.
     let wake = unsafe { node.waiter.settle(node.result) }?;
-    hand_over(node.slot);
+    // SAFETY: invariant 2.
+    node.slot.with_mut(|slot| hand_over(unsafe { *slot }));
     node.end.store(end as u8, Ordering::Release);
     Ok(wake)
 }

@@ -392,3 +392,7 @@ impl<T, W: Party> State<T, W> {
         if receivers_gone { std::mem::take(&mut self.queue) } else { VecDeque::new() }
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "models.rs"]
+mod models;

@@ -41,7 +41,7 @@ pub(crate) enum Wake {
     Thread(Arc<ThreadBlock>),
 }
 
-/// Somebody else ended the wait.
+/// Somebody else had ended the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Late;
 
@@ -61,23 +61,26 @@ impl WaiterPtr {
     /// The caller holds the lock of a source that has a node of this waiter linked.
     #[inline]
     pub(crate) unsafe fn settle(self, outcome: Outcome) -> Option<Wake> {
-        // SAFETY: passed on.
-        unsafe { self.claim(outcome) }.ok().flatten()
+        // SAFETY: the block is alive, by the caller's promise and the room's invariant 3.
+        let waiter = unsafe { self.0.as_ref() };
+        let settle = waiter.state.settle(outcome);
+        // SAFETY: parked or alive as above; see `wake`.
+        unsafe { self.wake(settle) }
     }
 
-    /// As [`settle`](WaiterPtr::settle), for a source that hands something over: says whether it was
-    /// this call that ended the wait.
+    /// As [`settle`](WaiterPtr::settle), for a source that gives something away with the wake: `Err`
+    /// if the wait had ended otherwise, so that it still is the caller's to give.
     ///
     /// # Safety
     ///
     /// As for `settle`.
     #[inline]
-    pub(crate) unsafe fn claim(self, outcome: Outcome) -> Result<Option<Wake>, Late> {
-        // SAFETY: the block is alive, by the caller's promise and the room's invariant 3.
+    pub(crate) unsafe fn offer(self, outcome: Outcome) -> Result<Option<Wake>, Late> {
+        // SAFETY: as in `settle`.
         let waiter = unsafe { self.0.as_ref() };
         match waiter.state.settle(outcome) {
             Settle::Late => Err(Late),
-            // SAFETY: parked or alive as above; see `wake`.
+            // SAFETY: as in `settle`.
             settle => Ok(unsafe { self.wake(settle) }),
         }
     }
