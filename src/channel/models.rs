@@ -254,7 +254,7 @@ fn select_send(fiber: &Arc<Fiber>, channel: &Channel, make: Option<u32>) -> bool
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
     builder.check(model);
 }
 
