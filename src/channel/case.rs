@@ -2,10 +2,11 @@
 
 use super::core::{Entry, Woken, deliver};
 use super::error::{RecvError, SendError};
-use super::handle::{Flavor, Receiver, Sender};
 use super::node::{End, Wakes};
 use super::parcel::Parcel;
-use super::select::SelectedOperation;
+use super::receiver::{Flavor, Receiver};
+use super::selected::SelectedOperation;
+use super::sender::Sender;
 use super::state::{Received, Sent, Side};
 use crate::fiber::WaiterPtr;
 use crate::primitives::clock::Moment;

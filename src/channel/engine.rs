@@ -8,7 +8,7 @@
 use super::case::{Attempt, Purpose, SelectNode, Source};
 use super::node::End;
 use super::parcel::Parcel;
-use super::select::SelectedOperation;
+use super::selected::SelectedOperation;
 use crate::cancel;
 use crate::fiber;
 use crate::park::{self, Outcome, Parking, Wait};

@@ -1,6 +1,6 @@
 //! Messages as iterators.
 
-use super::handle::Receiver;
+use super::receiver::Receiver;
 use std::fmt;
 use std::iter::FusedIterator;
 

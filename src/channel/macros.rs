@@ -8,11 +8,24 @@
 #[doc(hidden)]
 pub mod internal {
     use super::super::engine::{self, Patience};
-    use super::super::select::SelectedOperation;
+    use super::super::selected::SelectedOperation;
     use std::time::Duration;
 
     pub use super::super::case::{Case, Source};
     pub use super::super::engine::Listed;
+
+    /// The number of the case that was chosen; one that no case has, if none was.
+    #[inline]
+    pub fn number(chosen: &Option<SelectedOperation<'_>>) -> usize {
+        chosen.as_ref().map_or(usize::MAX, SelectedOperation::index)
+    }
+
+    /// What was chosen.
+    #[inline]
+    #[track_caller]
+    pub fn chosen(chosen: Option<SelectedOperation<'_>>) -> SelectedOperation<'_> {
+        chosen.expect("a case has the number only if it was chosen")
+    }
 
     /// Waits as long as it takes.
     pub fn wait<'a>(cases: &mut [Listed<'a>], biased: bool) -> Option<SelectedOperation<'a>> {
@@ -144,6 +157,9 @@ macro_rules! __select_internal {
     };
 
     // ---- @body biased [cases] [default] head tokens: splits the body off ----
+    (@body $biased:tt $cases:tt $default:tt $head:tt $body:block, $($rest:tt)*) => {
+        $crate::__select_internal!(@add $biased $cases $default $head ($body) $($rest)*)
+    };
     (@body $biased:tt $cases:tt $default:tt $head:tt $body:expr, $($rest:tt)*) => {
         $crate::__select_internal!(@add $biased $cases $default $head ($body) $($rest)*)
     };
@@ -232,56 +248,51 @@ macro_rules! __select_internal {
         // Mutable: they are shuffled.
         let mut cases: [$crate::channel::internal::Listed<'_>; 0 $(+ $crate::__select_internal!(@one $kind))*] =
             [$($crate::channel::internal::Listed::new($handle, $number)),*];
-        match $crate::channel::internal::$how(&mut cases, $($argument)*) {
-            ::core::option::Option::None => $default,
-            ::core::option::Option::Some(operation) => {
-                let number = operation.index();
-                $crate::__select_internal!(
-                    @run operation number
-                    $(($kind $handle $number $message $pattern $body))*
-                )
-            }
-        }
+        let chosen = $crate::channel::internal::$how(&mut cases, $($argument)*);
+        let number = $crate::channel::internal::number(&chosen);
+        $crate::__select_internal!(
+            @run chosen number ($default) $(($kind $handle $number $message $pattern $body))*
+        )
     }};
     (@one $kind:ident) => { 1 };
 
-    // ---- @run operation number cases ----
-    (@run $operation:ident $chosen:ident) => {{
-        // Moves it where no case is left.
-        ::core::mem::forget($operation);
-        ::core::unreachable!("a number that no case has: {}", $chosen)
+    // ---- @run chosen number (default) cases ----
+    // Each branch moves the operation away before the body, which may move the handles.
+    (@run $chosen:ident $number:ident ($default:expr)) => {{
+        ::core::mem::forget($chosen);
+        $default
     }};
     (
-        @run $operation:ident $chosen:ident
-        (recv $handle:ident $number:tt () ($pattern:pat) ($body:expr)) $($rest:tt)*
+        @run $chosen:ident $number:ident $default:tt
+        (recv $handle:ident $case:tt () ($pattern:pat) ($body:expr)) $($rest:tt)*
     ) => {
-        if $chosen == $number {
-            let $pattern = $operation.recv($handle);
+        if $number == $case {
+            let $pattern = $crate::channel::internal::chosen($chosen).recv($handle);
             $body
         } else {
-            $crate::__select_internal!(@run $operation $chosen $($rest)*)
+            $crate::__select_internal!(@run $chosen $number $default $($rest)*)
         }
     };
     (
-        @run $operation:ident $chosen:ident
-        (send $handle:ident $number:tt ($message:expr) ($pattern:pat) ($body:expr)) $($rest:tt)*
+        @run $chosen:ident $number:ident $default:tt
+        (send $handle:ident $case:tt ($message:expr) ($pattern:pat) ($body:expr)) $($rest:tt)*
     ) => {
-        if $chosen == $number {
-            let $pattern = $operation.send($handle, $message);
+        if $number == $case {
+            let $pattern = $crate::channel::internal::chosen($chosen).send($handle, $message);
             $body
         } else {
-            $crate::__select_internal!(@run $operation $chosen $($rest)*)
+            $crate::__select_internal!(@run $chosen $number $default $($rest)*)
         }
     };
     (
-        @run $operation:ident $chosen:ident
-        (wait $handle:ident $number:tt () ($pattern:pat) ($body:expr)) $($rest:tt)*
+        @run $chosen:ident $number:ident $default:tt
+        (wait $handle:ident $case:tt () ($pattern:pat) ($body:expr)) $($rest:tt)*
     ) => {
-        if $chosen == $number {
-            let $pattern = $operation.complete($handle);
+        if $number == $case {
+            let $pattern = $crate::channel::internal::chosen($chosen).complete($handle);
             $body
         } else {
-            $crate::__select_internal!(@run $operation $chosen $($rest)*)
+            $crate::__select_internal!(@run $chosen $number $default $($rest)*)
         }
     };
 

@@ -50,12 +50,15 @@ mod case;
 mod core;
 mod engine;
 mod error;
-mod handle;
 mod iter;
 mod macros;
+mod make;
 mod node;
 mod parcel;
+mod receiver;
 mod select;
+mod selected;
+mod sender;
 mod state;
 mod timed;
 
@@ -65,8 +68,11 @@ pub use error::{
     ReadyTimeoutError, RecvError, RecvTimeoutError, SelectTimeoutError, SendError,
     SendTimeoutError, TryReadyError, TryRecvError, TrySelectError, TrySendError,
 };
-pub use handle::{Receiver, Sender, after, at, bounded, never, tick, unbounded};
 pub use iter::{IntoIter, Iter, TryIter};
 #[doc(hidden)]
 pub use macros::internal;
-pub use select::{Select, SelectedOperation};
+pub use make::{after, at, bounded, never, tick, unbounded};
+pub use receiver::Receiver;
+pub use select::Select;
+pub use selected::SelectedOperation;
+pub use sender::Sender;
