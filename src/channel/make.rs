@@ -127,7 +127,7 @@ pub fn tick(duration: Duration) -> Receiver<std::time::Instant> {
 /// The moment `duration` from now, on both clocks. The second is read last, so that no message is
 /// received before the time that it names.
 fn due_in(duration: Duration) -> Option<(std::time::Instant, Moment)> {
-    let when = std::time::Instant::from(Instant::now()).checked_add(duration)?;
+    let when = std::time::Instant::from(Instant(Moment::now())).checked_add(duration)?;
     Some((when, Moment::now().checked_add(duration)?))
 }
 

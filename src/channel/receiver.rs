@@ -16,6 +16,13 @@ use std::time::Duration;
 /// Made by [`bounded`], [`unbounded`], [`after`], [`at`], [`tick`] and [`never`]. Works on fibers, on
 /// plain threads and between the two.
 ///
+/// [`bounded`]: super::bounded
+/// [`unbounded`]: super::unbounded
+/// [`after`]: super::after
+/// [`at`]: super::at
+/// [`tick`]: super::tick
+/// [`never`]: super::never
+///
 /// ```
 /// use volt::channel::bounded;
 ///
@@ -204,7 +211,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Do both receive from the same channel? All that [`never`] makes do.
+    /// Do both receive from the same channel? All that [`never`](super::never) makes do.
     ///
     /// ```
     /// let (_s, r) = volt::channel::unbounded::<u8>();

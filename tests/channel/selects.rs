@@ -167,7 +167,7 @@ fn sender_of<T>(s: &Sender<T>) -> &Sender<T> {
 fn syntax() {
     let (s, r) = unbounded::<(i32, &str)>();
     let boxed = Box::new(r.clone());
-    let maybe: Option<&Receiver<(i32, &str)>> = None;
+    let maybe: Option<&Receiver<(i32, &str)>> = [].first();
     // A value, patterns, temporaries, references, blocks as handles, and commas or not.
     let value = select! {
         recv(maybe.unwrap_or(&never())) -> _ => unreachable!(),
