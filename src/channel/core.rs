@@ -41,13 +41,6 @@ enum Unsent {
     Disconnected,
 }
 
-#[inline]
-fn charge() {
-    if let Some(fiber) = park::current_fiber() {
-        park::charge(fiber);
-    }
-}
-
 fn has_passed(deadline: Option<Moment>) -> bool {
     deadline.is_some_and(|deadline| deadline <= Moment::now())
 }
@@ -117,7 +110,7 @@ impl<T> Core<T> {
         message: T,
         deadline: Option<Moment>,
     ) -> Result<(), SendTimeoutError<T>> {
-        charge();
+        park::charge_current();
         let mut message = Unwound(ManuallyDrop::new(message));
         // SAFETY: it holds a message, and is left alone until the answer is there.
         let sent = unsafe { self.send_from(&raw mut *message.0, deadline) };
@@ -197,7 +190,7 @@ impl<T> Core<T> {
 
     #[inline]
     pub(super) fn recv(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
-        charge();
+        park::charge_current();
         let mut message = MaybeUninit::uninit();
         // SAFETY: room for a message, which stays.
         unsafe { self.recv_into(message.as_mut_ptr(), deadline)? };

@@ -125,9 +125,7 @@ fn begin(patience: Patience) -> Option<Moment> {
     match patience {
         Patience::None => Some(Moment::default()),
         Patience::Until(deadline) => {
-            if let Some(fiber) = park::current_fiber() {
-                park::charge(fiber);
-            }
+            park::charge_current();
             deadline
         }
     }

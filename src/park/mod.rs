@@ -272,6 +272,25 @@ pub(crate) fn charge(fiber: FiberPtr) {
     }
 }
 
+/// Charges the caller if it is a fiber; see [`charge`]. One look at the seat.
+#[inline]
+pub(crate) fn charge_current() {
+    // SAFETY: valid until the next switch, and not used after it.
+    let Some(seat) = (unsafe { fiber::seat().as_ref() }) else { return };
+    match (seat.current(), seat.operations.get()) {
+        (None, _) => {}
+        (Some(_), 0) => charge_last(),
+        (Some(_), n) => seat.operations.set(n - 1),
+    }
+}
+
+#[cold]
+fn charge_last() {
+    if let Some(fiber) = current_fiber() {
+        charge(fiber);
+    }
+}
+
 /// Sleeps until `deadline`.
 pub(crate) fn sleep_until(deadline: Moment) {
     if fiber::current().is_none() {
