@@ -5,8 +5,8 @@
 //! spelled out here as `core.rs` and `engine.rs` do it.
 
 use super::*;
-use crate::primitives::sync::{Arc, Mutex};
 use crate::fiber::{Ends, Outcome, Settle, State as Word};
+use crate::primitives::sync::{Arc, Mutex};
 use loom::sync::Notify;
 use loom::thread;
 use std::mem::MaybeUninit;
