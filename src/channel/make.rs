@@ -7,7 +7,7 @@ use super::timed::{Once, Ticks, Timed};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::AtomicBool;
-use crate::time::Instant;
+use crate::time::{self, Instant};
 use std::time::Duration;
 
 /// A channel without a limit: a send never waits.
@@ -124,11 +124,11 @@ pub fn tick(duration: Duration) -> Receiver<std::time::Instant> {
     }
 }
 
-/// The moment `duration` from now, on both clocks. The second is read last, so that no message is
+/// The moment `duration` from now, on both clocks. The second is not behind, so that no message is
 /// received before the time that it names.
 fn due_in(duration: Duration) -> Option<(std::time::Instant, Moment)> {
-    let when = std::time::Instant::from(Instant(Moment::now())).checked_add(duration)?;
-    Some((when, Moment::now().checked_add(duration)?))
+    let (there, here) = time::both_now();
+    Some((there.checked_add(duration)?, here.checked_add(duration)?))
 }
 
 fn once(when: std::time::Instant, due: Moment) -> Receiver<std::time::Instant> {
