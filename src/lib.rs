@@ -127,6 +127,11 @@ mod util;
 
 #[cfg(not(loom))]
 pub mod cancel;
+#[cfg(loom)]
+#[path = "channel/mod_loom.rs"]
+mod channel;
+#[cfg(not(loom))]
+pub mod channel;
 #[cfg(not(loom))]
 pub mod metrics;
 #[cfg(not(loom))]

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `accept`, `connect`, `read`, `write`, `peek` of `volt::net` | the error, if it would have to wait |
 //! | `Signals::recv` | the error |
+//! | `send`, `recv`, `select!`, `Select` of `volt::channel` | unwind, if they would have to wait |
 //! | `sleep`, `park`, `join`, `yield_now` | go on |
 //! | locks and channels of `volt::sync` | unwinds; its table says more |
 //! | anything under [`shield`] | goes on |

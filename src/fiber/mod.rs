@@ -39,7 +39,7 @@ pub(crate) use panic::install_hook;
 pub(crate) use reference::{FiberRef, release_block};
 pub(crate) use state::{Ends, Outcome};
 pub(crate) use thread::ThreadBlock;
-pub(crate) use tls::{Seat, current, seat, set_seat, thread_block};
+pub(crate) use tls::{Seat, current, random, seat, set_seat, thread_block};
 pub(crate) use waiter::{Late, WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;
 

@@ -124,6 +124,17 @@ impl Parking {
         !matches!(self.0, Who::Fiber(_))
     }
 
+    /// Ends the wait before it was parked, because something else was found to do: with the result
+    /// `Woken(result)`, unless a source settled it meanwhile. Returns how it ended.
+    pub(crate) fn end(&self, result: u32) -> Outcome {
+        let state = match &self.0 {
+            Who::Fiber(fiber) | Who::Blocking(fiber) => fiber.state(),
+            Who::Thread(thread) => thread.state(),
+        };
+        let _ = state.settle(Outcome::Woken(result));
+        state.load().outcome()
+    }
+
     /// Waits until the wait is settled.
     #[inline]
     pub(crate) fn park(&self, wait: Wait) -> Outcome {
@@ -270,9 +281,20 @@ pub(crate) fn charge(fiber: FiberPtr) {
     }
 }
 
-/// Charges the caller if it is a fiber; see [`charge`].
+/// Charges the caller if it is a fiber; see [`charge`]. One look at the seat.
 #[inline]
 pub(crate) fn charge_current() {
+    // SAFETY: valid until the next switch, and not used after it.
+    let Some(seat) = (unsafe { fiber::seat().as_ref() }) else { return };
+    match (seat.current(), seat.operations.get()) {
+        (None, _) => {}
+        (Some(_), 0) => charge_last(),
+        (Some(_), n) => seat.operations.set(n - 1),
+    }
+}
+
+#[cold]
+fn charge_last() {
     if let Some(fiber) = current_fiber() {
         charge(fiber);
     }
