@@ -21,3 +21,5 @@ use header::{drop_locals, forget_panics};
 
 #[cfg(test)]
 mod models;
+#[cfg(test)]
+mod run_next_models;

@@ -2,11 +2,9 @@
 
 use super::idle::Left;
 use super::worker::Worker;
-use crate::driver::Role;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
-use crate::primitives::thread;
 use crate::stack;
 
 impl Worker<'_> {
@@ -49,11 +47,11 @@ impl Worker<'_> {
         let (core, shared) = (self.held(), self.shared);
         self.trim_stacks(now);
         let timeout = shared.config.park_timeout;
-        let Some(mut role) = self.role_to_sleep_in() else {
+        let Some(mut role) = shared.poller.role(|| shared.driver.try_role()) else {
             return core.parker.sleep_on_thread(timeout);
         };
         let mut settled = Batch::new();
-        shared.in_poller.store(core.index + 1, Ordering::Relaxed);
+        shared.poller.sit(core.index);
         core.parker.sleep_in_poller(|| {
             let latest = timeout.map_or(Moment::NEVER, |timeout| now.saturating_add(timeout));
             let latest = latest.min(self.deadline);
@@ -61,24 +59,10 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             shared.driver.wait(&mut role, now, until, &mut settled);
         });
-        shared.in_poller.store(0, Ordering::Relaxed);
+        shared.poller.rise();
         drop(role);
         self.push_settled(settled);
         shared.wake_for_trim(core.index);
-    }
-
-    /// The role, unless somebody sleeps in it. A busy worker that holds it for a look will let go in
-    /// a moment; sleeping elsewhere then would leave the poller to nobody.
-    fn role_to_sleep_in(&self) -> Option<Role<'_>> {
-        loop {
-            if let Some(role) = self.shared.driver.try_role() {
-                return Some(role);
-            }
-            if self.shared.in_poller.load(Ordering::Relaxed) != 0 {
-                return None;
-            }
-            thread::yield_now();
-        }
     }
 
     /// Gives back the memory of stacks that have been idle for long, when that is due; says when to

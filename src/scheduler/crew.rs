@@ -353,3 +353,7 @@ impl Inner {
         Some(mine)
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "crew_models.rs"]
+mod models;

@@ -7,7 +7,7 @@ use super::crew::Crew;
 use super::idle::Idle;
 use super::limit::Limit;
 use super::locked_queue::LockedQueue;
-use super::schedule::admit;
+use super::poller_seat::PollerSeat;
 use super::sites::{BlockingSite, Sites};
 use super::stats::{Stats, WorkerStats};
 use super::supervisor::Watch;
@@ -34,8 +34,7 @@ pub(crate) struct Shared {
     pub(super) crew: Crew,
     pub(super) injector: CachePadded<LockedQueue>,
     pub(super) idle: Idle,
-    /// The worker that sleeps in the poller plus one, or 0; a hint for `notify`.
-    pub(super) in_poller: AtomicUsize,
+    pub(super) poller: PollerSeat,
     /// Counts what plain threads do.
     pub(super) outside: CachePadded<Stats>,
     /// Workers leave once this is set and they find no work.
@@ -86,7 +85,7 @@ impl Shared {
             idle: Idle::new(config.workers, cores.capacity()),
             cores,
             moves_freely: config.migrate == Migrate::Anytime && !config.force_migrate,
-            in_poller: AtomicUsize::new(0),
+            poller: PollerSeat::new(),
             outside: CachePadded::new(Stats::default()),
             stopping: AtomicBool::new(false),
             threads: AtomicUsize::new(0),
@@ -145,8 +144,7 @@ impl Shared {
     /// Wakes a worker to look for work, if one should come. Call it after the work is visible.
     #[inline]
     pub(super) fn notify(&self) {
-        let in_poller = self.in_poller.load(Ordering::Relaxed).checked_sub(1);
-        if let Some(index) = self.idle.notify(in_poller) {
+        if let Some(index) = self.idle.notify(self.poller.taken_by()) {
             self.unpark(index);
         }
     }
@@ -298,7 +296,7 @@ impl Shared {
             let _ = fiber.has_entry();
             return;
         }
-        if !admit(fiber) {
+        if !fiber.admit() {
             return;
         }
         let payload = "the runtime was shut down before the fiber could start";

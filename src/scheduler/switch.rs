@@ -9,7 +9,6 @@
 //!    another thread. The worker comes with the switch.
 
 use super::config::Migrate;
-use super::schedule::admit;
 use super::worker::Worker;
 use crate::context::{self, Bounds, Context};
 use crate::fiber::{self, Ends, FiberPtr, Host, Seen, Wake};
@@ -164,7 +163,7 @@ impl Worker<'_> {
     #[inline(always)]
     fn choose_fiber(&self) -> Option<FiberPtr> {
         while let Some(fiber) = self.next_from_own_queues() {
-            if !admit(fiber) {
+            if !fiber.admit() {
                 continue;
             }
             if self.needs_own_flow(fiber) {
@@ -410,7 +409,7 @@ impl Worker<'_> {
     #[inline(always)]
     fn choose_for(&self, size: StackSize) -> Option<FiberPtr> {
         while let Some(fiber) = self.next_from_own_queues() {
-            if !admit(fiber) {
+            if !fiber.admit() {
                 continue;
             }
             // SAFETY: taken from a queue of ours.

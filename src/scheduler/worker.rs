@@ -5,7 +5,6 @@
 
 use super::config::Migrate;
 use super::core::{Core, Own};
-use super::schedule::admit;
 use super::shared::Shared;
 use super::switch::Post;
 use crate::context::{self, Context};
@@ -165,7 +164,7 @@ impl Worker<'_> {
             } else if done() {
                 return self.stop_searching();
             } else if let Some(fiber) = self.find() {
-                if admit(fiber) {
+                if fiber.admit() {
                     self.resume(fiber);
                 }
             } else {
