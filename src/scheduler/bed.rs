@@ -14,7 +14,11 @@ impl Worker<'_> {
         self.own().tick.finish(now);
         shared.idle.park(core.index, self.searching.replace(false));
         let work = match self.has_only_its_mail() {
-            true => core.queued() > 0,
+            true => {
+                // Whoever counted on this searcher counts on the thread now.
+                shared.leave_to_kept();
+                core.queued() > 0
+            }
             false => shared.has_work_for(core),
         };
         if work || self.is_one_too_many() || shared.is_stopping() {

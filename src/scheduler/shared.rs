@@ -77,7 +77,8 @@ impl Shared {
         asymmetric::register();
         let seed = random::seed().wrapping_add(Moment::now().as_nanos());
         let cores = Cores::new(config.workers, |index| new_core(&config, seed, index));
-        let kept = (held == 0 && config.migrate == Migrate::BeforeStart).then_some(0);
+        let kept =
+            (held == 0 && config.migrate == Migrate::BeforeStart).then_some(super::crew::KEPT);
         Ok(Arc::new(Shared {
             driver: Driver::new(config.workers)?,
             crew: Crew::new(held, config.workers, kept),
@@ -191,6 +192,21 @@ impl Shared {
             || !core.slot.is_empty()
             || !core.ring.is_empty()
             || self.config.stealing && self.cores.iter().any(|victim| self.has_loot(victim))
+    }
+
+    /// Of a current-thread runtime with a core that is kept: does its thread block?
+    pub(super) fn kept_is_blocked(&self) -> bool {
+        let kept = self.cores.get(super::crew::KEPT);
+        kept.is_held() && kept.gate.is_stalled()
+    }
+
+    /// Wakes the thread for which a core is kept if there is something for it. Called by a helper
+    /// that goes to bed, with its parking announced.
+    #[cold]
+    pub(super) fn leave_to_kept(&self) {
+        if self.has_work_for(self.cores.get(super::crew::KEPT)) {
+            self.notify_worker(super::crew::KEPT);
+        }
     }
 
     fn has_loot(&self, victim: &Core) -> bool {
