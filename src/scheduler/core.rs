@@ -57,6 +57,8 @@ pub(super) struct Own {
     pub(super) stacks_changed: bool,
     /// Dispatches from the LIFO slot in a row.
     pub(super) lifo_run: u32,
+    /// Whose turn it was when mailbox and injector were due.
+    pub(super) mail_first: bool,
     /// Fibers that have started here, have not ended, and may not move.
     pub(super) homed: usize,
 }
@@ -86,6 +88,7 @@ impl Core {
                 sampler: Sampler::default(),
                 stacks_changed: false,
                 lifo_run: 0,
+                mail_first: false,
                 homed: 0,
             }),
         }

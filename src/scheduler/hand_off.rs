@@ -54,7 +54,7 @@ impl Worker<'_> {
     }
 
     /// What stands in the worker's own queues goes where others find it.
-    fn flush(&self) {
+    pub(super) fn flush(&self) {
         let core = self.held();
         let mut batch = Batch::new();
         core.gate.enter();

@@ -103,12 +103,16 @@ impl Worker<'_> {
         self.own().tick.glance(waiting, Moment::now)
     }
 
-    /// From mailbox and injector, when that is due. Mail comes first: a flood of fibers from outside
-    /// must not keep those waiting that only this worker may run.
+    /// From mailbox and injector, when that is due. They come first in turn: a flood of fibers from
+    /// outside must not keep those waiting that only this worker may run. Nor may mail without end
+    /// keep the injector waiting, whose batch comes to the ring only: where mail runs in blocking mode
+    /// the ring is emptied into the injector each time, and the batch goes round and never runs.
     fn take_what_waits(&self) -> Option<FiberPtr> {
-        let mail = self.take_from_mailbox();
+        let own = self.own();
+        own.mail_first = !own.mail_first;
+        let mail = if own.mail_first { self.take_from_mailbox() } else { None };
         if mail.is_none() {
-            return self.take_from_injector();
+            return self.take_from_injector().or_else(|| self.take_from_mailbox());
         }
         self.push_all(self.batch_from_injector(self.held().ring.room()));
         mail
