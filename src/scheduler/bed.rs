@@ -8,7 +8,7 @@ use crate::primitives::sync::atomic::Ordering;
 use crate::stack;
 
 impl Worker<'_> {
-    pub(super) fn park(&self) {
+    pub(super) fn park(&self, done: &dyn Fn() -> bool) {
         let (core, shared) = (self.held(), self.shared);
         let now = Moment::now();
         self.own().tick.finish(now);
@@ -21,7 +21,7 @@ impl Worker<'_> {
             }
             false => shared.has_work_for(core),
         };
-        if work || self.is_one_too_many() || shared.is_stopping() {
+        if work || self.is_one_too_many() || shared.is_stopping() || done() {
             self.leave_bed(true);
         } else {
             core.stats.parked.add(1);
@@ -52,7 +52,8 @@ impl Worker<'_> {
         self.trim_stacks(now);
         let timeout = shared.config.park_timeout;
         let Some(mut role) = shared.poller.role(|| shared.driver.try_role()) else {
-            return core.parker.sleep_on_thread(timeout);
+            let left = (self.deadline != Moment::NEVER).then(|| self.deadline.since(now));
+            return core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
         };
         let mut settled = Batch::new();
         shared.poller.sit(core.index);

@@ -28,6 +28,8 @@ use std::io;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) driver: Arc<Driver>,
+    /// Threads of the program's own run it, now and then.
+    pub(super) is_driven: bool,
     /// Fibers may go on upon any worker, their own included.
     pub(super) moves_freely: bool,
     pub(super) cores: Cores,
@@ -85,6 +87,7 @@ impl Shared {
             injector: CachePadded::new(LockedQueue::new()),
             idle: Idle::new(config.workers, cores.capacity()),
             cores,
+            is_driven: held == 0,
             moves_freely: config.migrate == Migrate::Anytime && !config.force_migrate,
             poller: PollerSeat::new(),
             outside: CachePadded::new(Stats::default()),
@@ -110,6 +113,11 @@ impl Shared {
     /// Says how a thread for a core is started. Once, before the first fiber.
     pub(crate) fn set_starter(&self, starter: Starter) {
         let _ = self.starter.set(starter);
+    }
+
+    /// The thread that was started for `core` does not come to run it.
+    pub(crate) fn put_down(&self, core: usize) {
+        self.crew.put_down(core);
     }
 
     /// Starts a thread that holds `core`. Where the system has none to give the core stays free: it
@@ -176,6 +184,12 @@ impl Shared {
                 self.notify_worker(core.index);
             }
         }
+    }
+
+    /// Wakes every worker that is parked: what some of them wait for has come.
+    #[cold]
+    pub(super) fn wake_all(&self) {
+        self.cores.iter().for_each(|core| self.notify_worker(core.index));
     }
 
     /// Wakes worker `index`, and no other, if it is parked.
@@ -269,6 +283,7 @@ impl Shared {
     pub(super) fn note_drain(&self) {
         if self.live() == 0 {
             self.drained.settle_all().into_iter().for_each(super::wake);
+            self.wake_all();
         }
     }
 
