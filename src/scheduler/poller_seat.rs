@@ -102,6 +102,8 @@ mod models {
             let theirs = Arc::clone(&world);
             let role = world.role.lock();
             let other = loom::thread::spawn(move || park(&theirs));
+            // Its look takes a while.
+            loom::thread::yield_now();
             drop(role);
             assert!(!other.join().unwrap(), "asleep on its thread, and the poller is empty");
         });
