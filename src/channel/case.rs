@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 ///
 /// A case has one effect: a message is received, a place for one is taken, a time has come. Of the
 /// cases of a select exactly one has its effect, and its output is that effect's. Cases stand in
-/// [`select!`](crate::channel::select) as `wait(case) -> output => ...`, and in a
+/// [`select!`](macro@crate::channel::select) as `wait(case) -> output => ...`, and in a
 /// [`Select`](super::Select) by [`Select::case`](super::Select::case).
 ///
 /// The trait is implemented in this crate only: what a case does under its source's lock is not for

@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// A list of operations, of which one is chosen: when the list is not known before the program runs,
-/// which [`select!`](crate::channel::select) needs.
+/// which [`select!`](macro@crate::channel::select) needs.
 ///
 /// Operations are numbered in the order in which they are added. Of those that are ready a random one
 /// is chosen. It must then be completed, by [`SelectedOperation::send`], [`recv`] or [`complete`].
