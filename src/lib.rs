@@ -136,12 +136,14 @@ pub mod thread;
 pub mod time;
 
 #[cfg(not(loom))]
+pub use cancel::cancelled;
+#[cfg(not(loom))]
 pub use park::blocking;
 #[cfg(not(loom))]
 pub use runtime::{JoinHandle, go, run, yield_now};
 #[cfg(not(loom))]
 pub use stack::StackError;
 #[cfg(not(loom))]
-pub use thread::current;
+pub use thread::{current, scope};
 #[cfg(not(loom))]
-pub use time::sleep;
+pub use time::{sleep, timeout};

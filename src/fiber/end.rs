@@ -14,7 +14,7 @@ use super::header::FiberPtr;
 use super::reference::release_block;
 use super::state::Outcome;
 use super::waiter::{WaiterPtr, Wake};
-use super::{drop_locals, forget_panics};
+use super::{drop_locals, drop_own_result, forget_panics};
 
 /// Keeps those who look at a running fiber from outside away from its end.
 pub(crate) trait Seen {
@@ -65,8 +65,8 @@ pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Option<Wake> {
         unsafe { S::not_yet() };
     }
     // The join handle is gone for good: the result is the fiber's own to drop.
-    // SAFETY: the result is there; a panic of its destructor ends here.
-    forget_panics(|| unsafe { fiber.drop_result() });
+    // SAFETY: the result is there.
+    unsafe { drop_own_result(fiber) };
     // SAFETY: at its end; the result's destructor may have made some.
     unsafe { drop_locals(fiber) };
     // SAFETY: as above.
@@ -90,7 +90,8 @@ pub(crate) fn has_ended(fiber: FiberPtr) -> bool {
 
 /// Links the waiter of this join handle's holder, unless the fiber has ended.
 ///
-/// The fiber's end unlinks it and settles its wait; the holder asks [`has_ended`] after it.
+/// The fiber's end unlinks it and settles its wait, and the holder asks [`has_ended`] after it; where
+/// something else has ended the wait, the holder calls [`unlink_joiner`].
 #[must_use]
 pub(crate) fn link_joiner(fiber: FiberPtr, waiter: WaiterPtr) -> bool {
     let mut join = fiber.join().lock();
@@ -99,6 +100,11 @@ pub(crate) fn link_joiner(fiber: FiberPtr, waiter: WaiterPtr) -> bool {
         join.joiner = Some(waiter);
     }
     lives
+}
+
+/// The wait of this join handle's holder has ended otherwise than by the fiber's end: unlinks it.
+pub(crate) fn unlink_joiner(fiber: FiberPtr) {
+    fiber.join().lock().joiner = None;
 }
 
 /// The join handle goes away, its result not taken.

@@ -5,6 +5,7 @@
 
 use super::locals::Locals;
 use super::reference::FiberRef;
+use super::scopes::Scopes;
 use super::state::{Ends, Outcome, State};
 use super::thread::ThreadBlock;
 use super::waiter::{Kind, Waiter, WaiterPtr};
@@ -88,8 +89,8 @@ pub(crate) struct Header {
     pub(crate) sampled: bool,
     /// The fiber is in `blocking` or `pinned`; its own. Its waits block its thread meanwhile.
     pub(crate) pinned: UnsafeCell<bool>,
-    /// How deep the fiber is in `cancel::shield`; the fiber's own.
-    pub(crate) shields: UnsafeCell<u32>,
+    /// What limits its waits; the fiber's own.
+    pub(crate) scopes: Scopes,
 }
 
 impl Header {
@@ -142,7 +143,7 @@ impl Header {
             size: spec.size,
             sampled: spec.sampled,
             pinned: UnsafeCell::new(false),
-            shields: UnsafeCell::new(0),
+            scopes: Scopes::new(),
         };
         // SAFETY: passed on.
         unsafe { place.write(header) };

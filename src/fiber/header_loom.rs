@@ -212,3 +212,11 @@ pub(super) fn forget_panics(f: impl FnOnce()) {
 ///
 /// None: there are no locals here.
 pub(super) unsafe fn drop_locals(_: FiberPtr) {}
+
+/// # Safety
+///
+/// As `FiberPtr::drop_result`.
+pub(super) unsafe fn drop_own_result(fiber: FiberPtr) {
+    // SAFETY: passed on.
+    unsafe { fiber.drop_result() };
+}

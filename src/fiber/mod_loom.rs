@@ -17,7 +17,7 @@ pub(crate) use state::{Ends, Outcome};
 pub(crate) use thread::ThreadBlock;
 pub(crate) use waiter::{WaiterPtr, Wake};
 
-use header::{drop_locals, forget_panics};
+use header::{drop_locals, drop_own_result, forget_panics};
 
 #[cfg(test)]
 mod models;

@@ -12,6 +12,8 @@ pub(crate) fn install_hook() {
     INSTALLED.get_or_init(|| {
         let earlier = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
+            // From here on it is a panic, if only within the unwinding of a cancel.
+            tls::with_scopes_if_any(|scopes| scopes.set_unwinding(false));
             tls::current_name(|name, site| {
                 let name = name.unwrap_or("<unnamed>");
                 // Where stderr is gone there is nobody to tell.

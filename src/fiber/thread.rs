@@ -1,5 +1,6 @@
 //! How a plain thread waits: the same state word, and a lock to sleep on.
 
+use super::scopes::Scopes;
 use super::state::{Ends, Outcome, Settle, State};
 use super::waiter::{Kind, Waiter};
 use crate::primitives::clock::Moment;
@@ -14,6 +15,8 @@ pub(crate) struct ThreadBlock {
     sleep: Mutex<()>,
     woken: Condvar,
     thread: std::thread::Thread,
+    /// What limits its waits; the thread's own.
+    pub(crate) scopes: Scopes,
 }
 
 impl ThreadBlock {
@@ -23,6 +26,7 @@ impl ThreadBlock {
             sleep: Mutex::new(()),
             woken: Condvar::new(),
             thread: std::thread::current(),
+            scopes: Scopes::new(),
         })
     }
 

@@ -8,6 +8,7 @@
 use super::blocks::Blocks;
 use super::header::FiberPtr;
 use super::locals::Locals;
+use super::scopes::Scopes;
 use super::thread::ThreadBlock;
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
@@ -109,6 +110,18 @@ pub(crate) fn thread_block() -> Arc<ThreadBlock> {
     let made =
         BLOCK.try_with(|block| block.borrow_mut().get_or_insert_with(ThreadBlock::new).clone());
     made.unwrap_or_else(|_| ThreadBlock::new())
+}
+
+/// Hands `f` what limits the waits of the fiber or thread, if that has ever waited.
+#[inline(never)]
+pub(super) fn with_scopes_if_any(f: impl FnOnce(&Scopes)) {
+    if let Some(fiber) = current() {
+        return f(&fiber.scopes);
+    }
+    let block = BLOCK.try_with(|block| block.try_borrow().ok()?.clone());
+    if let Ok(Some(block)) = block {
+        f(&block.scopes);
+    }
 }
 
 /// Hands the plain thread's locals to `f`; `None` once they are being destroyed.

@@ -3,7 +3,8 @@
 use super::handle::{Handle, Stats};
 use super::join::JoinHandle;
 use super::pool::Pool;
-use crate::fiber;
+use crate::cancel::{self, Cancelled};
+use crate::fiber::{self, Owner};
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex};
@@ -90,8 +91,13 @@ impl Runtime {
     ///
     /// # Panics
     ///
-    /// With the payload of `f`, if `f` panics. If the runtime has been shut down. On a fiber, if
-    /// this is a current-thread runtime: it would block the fiber's worker.
+    /// With the payload of `f`, if `f` panics. If the runtime has been shut down, and if its shutdown
+    /// has cancelled `f`. On a fiber, if this is a current-thread runtime: it would block the fiber's
+    /// worker.
+    ///
+    /// # Cancel
+    ///
+    /// Where the caller is cancelled, `f` is, and the call ends when `f` has.
     #[track_caller]
     pub fn run<F, T>(&self, f: F) -> T
     where
@@ -107,7 +113,15 @@ impl Runtime {
         let fiber = unsafe { JoinHandle::spawn(self.shared(), options, f) };
         if let Some(driven) = &self.driven {
             let _driver = driven.lock();
-            scheduler::run_here(self.shared(), Moment::NEVER, &|| fiber.is_finished());
+            let deadline = park::bound().deadline;
+            scheduler::run_here(self.shared(), deadline, &|| {
+                fiber.is_finished() || deadline != Moment::NEVER && Moment::now() >= deadline
+            });
+            if deadline != Moment::NEVER && !fiber.is_finished() {
+                park::bound_ended();
+                fiber.cancel();
+                scheduler::run_here(self.shared(), Moment::NEVER, &|| fiber.is_finished());
+            }
         }
         finish(fiber)
     }
@@ -181,10 +195,25 @@ impl Drop for Runtime {
 #[track_caller]
 fn finish<T>(fiber: JoinHandle<T>) -> T {
     assert!(fiber.was_spawned(), "the runtime has been shut down: it runs nothing any more");
-    match fiber.join() {
+    if !fiber.wait() {
+        fiber.cancel();
+    }
+    match fiber.join_uncancelled() {
         Ok(value) => value,
+        Err(payload) if payload.is::<Cancelled>() => end_with_it(),
         Err(payload) => resume_unwind(payload),
     }
+}
+
+/// The fiber of a `run` was cancelled. So is the caller, or whoever did it was not to.
+#[cold]
+#[track_caller]
+fn end_with_it() -> ! {
+    let caller = Owner::here();
+    if matches!(caller, Owner::Thread(_)) && caller.scopes().is_empty() {
+        panic!("the fiber of `run` was cancelled, by a shutdown of its runtime or by itself");
+    }
+    cancel::unwind()
 }
 
 /// Runs `f` as a fiber and blocks the caller until it has its result: the way into volt from `main`.
