@@ -129,6 +129,8 @@ pub mod net;
 #[cfg(not(loom))]
 pub mod runtime;
 #[cfg(not(loom))]
+pub mod scope;
+#[cfg(not(loom))]
 pub mod signal;
 #[cfg(not(loom))]
 pub mod thread;
@@ -141,6 +143,8 @@ pub use cancel::cancelled;
 pub use park::blocking;
 #[cfg(not(loom))]
 pub use runtime::{JoinHandle, go, run, yield_now};
+#[cfg(not(loom))]
+pub use scope::{join, race};
 #[cfg(not(loom))]
 pub use stack::StackError;
 #[cfg(not(loom))]

@@ -17,7 +17,7 @@ pub(crate) fn limited<T>(limit: Limit<'_>, f: impl FnOnce() -> T) -> Option<T> {
     match result {
         Ok(value) => (!fired).then_some(value),
         Err(payload) if fired && !over_outside && payload.is::<Cancelled>() => {
-            owner.scopes().set_unwinding(false);
+            owner.marks().set_unwinding(false);
             None
         }
         Err(payload) => resume_unwind(payload),

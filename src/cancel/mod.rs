@@ -57,11 +57,11 @@ pub(crate) use limited::limited;
 pub use token::Token;
 
 /// Errors that tell of a cancel before the next operation unwinds.
-const PATIENCE: u32 = 16;
+const PATIENCE: u8 = 16;
 
 /// The error that a cancelled fiber's waits return. Unwinds if that was not heeded for too long.
 pub(crate) fn error() -> io::Error {
-    let ignored = Owner::here().scopes().refuse();
+    let ignored = Owner::here().marks().refuse();
     if ignored >= PATIENCE && cfg!(panic = "unwind") && !thread::panicking() {
         unwind();
     }
@@ -72,7 +72,7 @@ pub(crate) fn error() -> io::Error {
 /// panic hook.
 #[cold]
 pub(crate) fn unwind() -> ! {
-    Owner::here().scopes().set_unwinding(true);
+    Owner::here().marks().set_unwinding(true);
     resume_unwind(Box::new(Cancelled))
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn unwind() -> ! {
 #[cold]
 #[allow(dead_code, reason = "asked by the locks")]
 pub(crate) fn is_unwinding() -> bool {
-    thread::panicking() && Owner::here().scopes().is_unwinding()
+    thread::panicking() && Owner::here().marks().is_unwinding()
 }
 
 /// Is `error` there because the fiber was cancelled?

@@ -5,7 +5,7 @@
 
 use super::locals::Locals;
 use super::reference::FiberRef;
-use super::scopes::Scopes;
+use super::scopes::{Marks, Scopes};
 use super::state::{Ends, Outcome, State};
 use super::thread::ThreadBlock;
 use super::waiter::{Kind, Waiter, WaiterPtr};
@@ -91,6 +91,8 @@ pub(crate) struct Header {
     pub(crate) pinned: UnsafeCell<bool>,
     /// What limits its waits; the fiber's own.
     pub(crate) scopes: Scopes,
+    /// What it remembers of its cancels; its own.
+    pub(crate) marks: Marks,
 }
 
 impl Header {
@@ -144,6 +146,7 @@ impl Header {
             sampled: spec.sampled,
             pinned: UnsafeCell::new(false),
             scopes: Scopes::new(),
+            marks: Marks::new(),
         };
         // SAFETY: passed on.
         unsafe { place.write(header) };

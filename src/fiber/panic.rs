@@ -13,7 +13,7 @@ pub(crate) fn install_hook() {
         let earlier = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             // From here on it is a panic, if only within the unwinding of a cancel.
-            tls::with_scopes_if_any(|scopes| scopes.set_unwinding(false));
+            tls::with_marks_if_any(|marks| marks.set_unwinding(false));
             tls::current_name(|name, site| {
                 let name = name.unwrap_or("<unnamed>");
                 // Where stderr is gone there is nobody to tell.

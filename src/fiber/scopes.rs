@@ -18,7 +18,7 @@ use super::thread::ThreadBlock;
 use super::tls;
 use super::waiter::{WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use crate::primitives::sync::{Arc, Mutex};
 use std::cell::Cell;
 use std::fmt;
@@ -36,15 +36,39 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// What one fiber or thread knows of its cancels; its own to read and write (invariant 1), so every
-/// access is relaxed.
+/// The chain of one fiber or thread. Its own to read and write (invariant 1), as its [`Marks`] are, so
+/// every access is relaxed.
 #[derive(Debug, Default)]
-pub(crate) struct Scopes {
-    top: AtomicPtr<Scope<'static>>,
+pub(crate) struct Scopes(AtomicPtr<Scope<'static>>);
+
+/// What one fiber or thread remembers of its cancels.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
     /// Errors that told of a cancel, but for those that a scope which is over was to blame for.
-    refused: AtomicU32,
+    refused: AtomicU8,
     /// It unwinds because of a cancel, not from a panic.
     unwinding: AtomicBool,
+}
+
+impl Marks {
+    pub(super) const fn new() -> Marks {
+        Marks { refused: AtomicU8::new(0), unwinding: AtomicBool::new(false) }
+    }
+
+    /// Counts an error that tells of a cancel, and returns how many there were before.
+    pub(crate) fn refuse(&self) -> u8 {
+        let before = self.refused.load(Ordering::Relaxed);
+        self.refused.store(before.saturating_add(1), Ordering::Relaxed);
+        before
+    }
+
+    pub(crate) fn set_unwinding(&self, unwinding: bool) {
+        self.unwinding.store(unwinding, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_unwinding(&self) -> bool {
+        self.unwinding.load(Ordering::Relaxed)
+    }
 }
 
 /// What a scope does to the waits inside.
@@ -69,46 +93,27 @@ pub(crate) struct Scope<'a> {
 
 impl Scopes {
     pub(super) const fn new() -> Scopes {
-        Scopes {
-            top: AtomicPtr::new(ptr::null_mut()),
-            refused: AtomicU32::new(0),
-            unwinding: AtomicBool::new(false),
-        }
+        Scopes(AtomicPtr::new(ptr::null_mut()))
     }
 
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.top.load(Ordering::Relaxed).is_null()
+        self.0.load(Ordering::Relaxed).is_null()
     }
 
     /// From the innermost outwards, a shield included, but nothing outside of it.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Scope<'static>> {
-        Scope::chain(self.top.load(Ordering::Relaxed), true)
+        Scope::chain(self.0.load(Ordering::Relaxed), true)
     }
 
     /// As `iter`, what shields hide included.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Scope<'static>> {
-        Scope::chain(self.top.load(Ordering::Relaxed), false)
+        Scope::chain(self.0.load(Ordering::Relaxed), false)
     }
 
     /// Is the owner in a shield, so that its own cancel does not count?
     pub(crate) fn is_shielded(&self) -> bool {
         self.iter().any(Scope::is_shield)
-    }
-
-    /// Counts an error that tells of a cancel, and returns how many there were before.
-    pub(crate) fn refuse(&self) -> u32 {
-        let before = self.refused.load(Ordering::Relaxed);
-        self.refused.store(before.saturating_add(1), Ordering::Relaxed);
-        before
-    }
-
-    pub(crate) fn set_unwinding(&self, unwinding: bool) {
-        self.unwinding.store(unwinding, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_unwinding(&self) -> bool {
-        self.unwinding.load(Ordering::Relaxed)
     }
 }
 
@@ -225,6 +230,13 @@ impl Owner {
         }
     }
 
+    pub(crate) fn marks(&self) -> &Marks {
+        match self {
+            Owner::Fiber(fiber) => &fiber.marks,
+            Owner::Thread(thread) => &thread.marks,
+        }
+    }
+
     /// Was the fiber cancelled, shielded or not?
     pub(crate) fn is_cancelled(&self) -> bool {
         match self {
@@ -236,13 +248,13 @@ impl Owner {
     /// Enters a scope for as long as `f` runs, which gets to see it.
     pub(crate) fn within<R>(&self, limit: Limit<'_>, f: impl FnOnce(&Scope<'_>) -> R) -> R {
         let scopes = self.scopes();
-        let outer = scopes.top.load(Ordering::Relaxed);
+        let outer = scopes.0.load(Ordering::Relaxed);
         let mut scope = Scope { outer, limit, fired: Cell::new(false) };
         let top = (&raw mut scope).cast::<Scope<'static>>();
-        scopes.top.store(top, Ordering::Relaxed);
+        scopes.0.store(top, Ordering::Relaxed);
         // SAFETY: ours, shared with the chain from here on.
         let scope = unsafe { &*top.cast::<Scope<'_>>() };
-        let refused = scopes.refused.load(Ordering::Relaxed);
+        let refused = self.marks().refused.load(Ordering::Relaxed);
         let _leave = Leave { owner: self, scope, refused };
         f(scope)
     }
@@ -252,16 +264,15 @@ impl Owner {
 struct Leave<'a, 's> {
     owner: &'a Owner,
     scope: &'a Scope<'s>,
-    refused: u32,
+    refused: u8,
 }
 
 impl Drop for Leave<'_, '_> {
     fn drop(&mut self) {
-        let scopes = self.owner.scopes();
-        scopes.top.store(self.scope.outer, Ordering::Relaxed);
+        self.owner.scopes().0.store(self.scope.outer, Ordering::Relaxed);
         // Errors that nothing but this scope was to blame for do not count outside of it.
         if self.scope.has_fired() && !self.scope.is_over_outside(self.owner) {
-            scopes.refused.store(self.refused, Ordering::Relaxed);
+            self.owner.marks().refused.store(self.refused, Ordering::Relaxed);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How a plain thread waits: the same state word, and a lock to sleep on.
 
-use super::scopes::Scopes;
+use super::scopes::{Marks, Scopes};
 use super::state::{Ends, Outcome, Settle, State};
 use super::waiter::{Kind, Waiter};
 use crate::primitives::clock::Moment;
@@ -17,6 +17,7 @@ pub(crate) struct ThreadBlock {
     thread: std::thread::Thread,
     /// What limits its waits; the thread's own.
     pub(crate) scopes: Scopes,
+    pub(crate) marks: Marks,
 }
 
 impl ThreadBlock {
@@ -27,6 +28,7 @@ impl ThreadBlock {
             woken: Condvar::new(),
             thread: std::thread::current(),
             scopes: Scopes::new(),
+            marks: Marks::new(),
         })
     }
 

@@ -8,7 +8,7 @@
 use super::blocks::Blocks;
 use super::header::FiberPtr;
 use super::locals::Locals;
-use super::scopes::Scopes;
+use super::scopes::Marks;
 use super::thread::ThreadBlock;
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
@@ -112,15 +112,15 @@ pub(crate) fn thread_block() -> Arc<ThreadBlock> {
     made.unwrap_or_else(|_| ThreadBlock::new())
 }
 
-/// Hands `f` what limits the waits of the fiber or thread, if that has ever waited.
+/// Hands `f` what the fiber or thread remembers of its cancels, if that has ever waited.
 #[inline(never)]
-pub(super) fn with_scopes_if_any(f: impl FnOnce(&Scopes)) {
+pub(super) fn with_marks_if_any(f: impl FnOnce(&Marks)) {
     if let Some(fiber) = current() {
-        return f(&fiber.scopes);
+        return f(&fiber.marks);
     }
     let block = BLOCK.try_with(|block| block.try_borrow().ok()?.clone());
     if let Ok(Some(block)) = block {
-        f(&block.scopes);
+        f(&block.marks);
     }
 }
 

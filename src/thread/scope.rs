@@ -160,7 +160,7 @@ where
     let cancelled = scope.data.end(unwinds);
     match result {
         Err(payload) => {
-            Owner::here().scopes().set_unwinding(unwinds);
+            Owner::here().marks().set_unwinding(unwinds);
             resume_unwind(payload)
         }
         Ok(_) if cancelled => cancel::unwind(),
