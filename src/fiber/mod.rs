@@ -14,6 +14,7 @@
 //!    that lock names a waiter that is alive, in that very wait.
 //! 4. Results, locals and panic payload are settled before a fiber is done.
 
+mod asleep;
 mod batch;
 mod block;
 mod blocks;
@@ -30,11 +31,12 @@ mod tls;
 mod waiter;
 mod waiters;
 
+pub(crate) use asleep::asleep;
 pub(crate) use batch::Batch;
 pub(crate) use block::{Spec, allocate};
 pub(crate) use end::{Seen, drop_handle, has_ended, link_joiner, unlink_joiner};
 pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};
-pub(crate) use header::{FiberPtr, Header, WaitInfo};
+pub(crate) use header::{FiberPtr, Header};
 pub use locals::{AccessError, LocalKey};
 pub(crate) use panic::install_hook;
 pub(crate) use reference::{FiberRef, release_block};

@@ -1,11 +1,15 @@
 //! What of this room runs under loom: all that several threads touch. A control block has no context,
 //! no stack and no closure there (`header_loom.rs`).
 
+#[path = "asleep_loom.rs"]
+mod asleep;
 mod batch;
 mod end;
 #[path = "header_loom.rs"]
 mod header;
 mod reference;
+#[path = "scopes_loom.rs"]
+mod scopes;
 mod state;
 mod thread;
 mod waiter;

@@ -232,8 +232,8 @@ impl Owner {
 
     pub(crate) fn marks(&self) -> &Marks {
         match self {
-            Owner::Fiber(fiber) => &fiber.marks,
-            Owner::Thread(thread) => &thread.marks,
+            Owner::Fiber(fiber) => &fiber.waiter.marks,
+            Owner::Thread(thread) => &thread.waiter.marks,
         }
     }
 

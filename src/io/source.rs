@@ -188,8 +188,13 @@ impl Source {
             return Ok(());
         }
         let object = self.fd.as_raw_fd() as usize;
-        let wait =
-            Wait { object, deadline: *deadline, cancellable: true, ..Wait::new(wanted.reason) };
+        let wait = Wait {
+            object,
+            deadline: *deadline,
+            cancellable: true,
+            outside: true,
+            ..Wait::new(wanted.reason)
+        };
         match parking.park(wait) {
             Outcome::Woken(_) => Ok(()),
             Outcome::TimedOut => {

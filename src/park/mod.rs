@@ -16,9 +16,7 @@ mod blocking;
 mod limits;
 
 use crate::driver::Timer;
-use crate::fiber::{
-    self, Ends, FiberPtr, Scopes, State, ThreadBlock, WaitInfo, WaiterPtr, Waiters,
-};
+use crate::fiber::{self, Ends, FiberPtr, Scopes, State, ThreadBlock, WaiterPtr, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, OnceLock};
@@ -45,12 +43,21 @@ pub(crate) struct Wait {
     pub(crate) cancellable: bool,
     /// The unpark permit ends it.
     pub(crate) permit: bool,
+    /// It is not fibers that end it, but the kernel.
+    pub(crate) outside: bool,
 }
 
 impl Wait {
     /// A wait that only its sources end.
     pub(crate) fn new(reason: &'static str) -> Wait {
-        Wait { reason, object: 0, deadline: None, cancellable: false, permit: false }
+        Wait {
+            reason,
+            object: 0,
+            deadline: None,
+            cancellable: false,
+            permit: false,
+            outside: false,
+        }
     }
 
     /// A wait that a cancel ends too; whoever waits so unwinds then (`cancel::unwind`). Where panics
@@ -190,9 +197,9 @@ fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
 #[inline]
 fn ends_of(fiber: FiberPtr, wait: Wait) -> Ends {
     check_stack(fiber, wait.reason);
-    let info = WaitInfo { reason: wait.reason, object: wait.object, since: Moment::NEVER };
+    let outside = wait.outside || wait.deadline.is_some_and(|deadline| deadline != Moment::NEVER);
     // SAFETY: the calling fiber's own.
-    unsafe { fiber.note_wait(info) };
+    unsafe { fiber.note_wait(wait.reason, wait.object, outside) };
     wait.ends()
 }
 

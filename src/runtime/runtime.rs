@@ -8,7 +8,7 @@ use crate::fiber::{self, Owner};
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex};
-use crate::scheduler::{self, Shared, SpawnOptions};
+use crate::scheduler::{self, FiberReport, Shared, SpawnOptions};
 use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -17,6 +17,9 @@ use std::time::Duration;
 
 /// Threads that are told to leave get at least this long, whatever the deadline.
 const LEAVE: Duration = Duration::from_millis(100);
+
+/// Fibers that an error lists.
+const LISTED: usize = 100;
 
 /// Runs fibers. Made by a [`Builder`](super::Builder); most programs use the default runtime and
 /// never name one.
@@ -35,8 +38,10 @@ pub struct Runtime {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShutdownError {
-    /// Fibers that had not ended; they do not run again.
+    /// How many fibers had not ended; they do not run again.
     pub fibers: u64,
+    /// Which: a hundred of them at most.
+    pub unfinished: Vec<FiberReport>,
     /// Names of worker threads that did not come back from the code of a fiber; they are detached.
     pub threads: Vec<String>,
 }
@@ -47,7 +52,7 @@ impl fmt::Display for ShutdownError {
         if !self.threads.is_empty() {
             write!(f, "; threads still in a fiber's code: {}", self.threads.join(", "))?;
         }
-        Ok(())
+        self.unfinished.iter().try_for_each(|fiber| write!(f, "\n  {fiber}"))
     }
 }
 
@@ -131,16 +136,40 @@ impl Runtime {
         self.handle.stats()
     }
 
-    /// Waits until every fiber has ended, at most for `timeout`, then stops the workers.
+    /// Waits until every fiber has ended, at most for `timeout`, then stops the workers. Fibers are not
+    /// cancelled: what is under way is finished. [`shutdown_now`](Runtime::shutdown_now) cancels them.
     ///
     /// A current-thread runtime runs its fibers meanwhile, on the calling thread.
     ///
     /// # Errors
     ///
-    /// What had not ended at the deadline. Those fibers do not run again; fibers that never started
-    /// are dropped, and their joins say so. A thread that is stuck in a fiber's code is detached, and
-    /// leaves when that code returns.
+    /// What had not ended at the deadline, by name, spawn site and what it waits for. Those fibers do not
+    /// run again; fibers that never started are dropped, and their joins say so. A thread that is stuck
+    /// in a fiber's code is detached, and leaves when that code returns.
     pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownError> {
+        self.end(Moment::now().saturating_add(timeout))
+    }
+
+    /// [Cancels](crate::cancel) every fiber, those that are still to start included, and waits until all
+    /// have ended, at most for `timeout`; then stops the workers.
+    ///
+    /// # Errors
+    ///
+    /// As [`shutdown`](Runtime::shutdown).
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let runtime = volt::runtime::Builder::new().workers(1).build()?;
+    /// let fiber = runtime.go(|| volt::sleep(Duration::MAX));
+    /// runtime.shutdown_now(Duration::from_secs(10)).unwrap();
+    /// assert!(fiber.join().unwrap_err().is::<volt::cancel::Cancelled>());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shutdown_now(self, timeout: Duration) -> Result<(), ShutdownError> {
+        self.shared().cancel_all();
         self.end(Moment::now().saturating_add(timeout))
     }
 
@@ -163,7 +192,10 @@ impl Runtime {
         shared.drop_unstarted();
         match shared.live() {
             0 if threads.is_empty() => Ok(()),
-            fibers => Err(ShutdownError { fibers, threads }),
+            fibers => {
+                let unfinished = shared.fibers(LISTED);
+                Err(ShutdownError { fibers, unfinished, threads })
+            }
         }
     }
 }

@@ -69,13 +69,30 @@ impl Gate {
     /// Anyone but the owner: runs `f` while the owner is outside; not at all if it is inside, or if
     /// there is another visitor.
     pub(crate) fn visit<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        self.close().then(|| {
+            let result = f();
+            self.open();
+            result
+        })
+    }
+
+    /// A visit that lasts until [`open`](Self::open). False, with nothing to open, if it cannot be.
+    #[must_use]
+    pub(crate) fn close(&self) -> bool {
         if self.asked.fetch_or(VISITED, Ordering::AcqRel) & VISITED != 0 {
-            return None;
+            return false;
         }
         asymmetric::heavy();
-        let result = (!self.inside.load(Ordering::Acquire)).then(f);
+        let closed = !self.inside.load(Ordering::Acquire);
+        if !closed {
+            self.open();
+        }
+        closed
+    }
+
+    /// The visitor leaves.
+    pub(crate) fn open(&self) {
         self.asked.fetch_and(!VISITED, Ordering::AcqRel);
-        result
     }
 
     /// A visitor, inside: the owner has been replaced.
