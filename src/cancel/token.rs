@@ -169,7 +169,7 @@ impl Token {
     /// assert!(token.run(|| volt::sleep(std::time::Duration::MAX)).is_err());
     /// ```
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> Result<T, Cancelled> {
-        let run = pin!(Run { links: Links::new(), interrupt: Interrupt::default() });
+        let run = pin!(Run { links: Links::new(), interrupt: Interrupt::new() });
         let entered = Entered { token: self, run: run.into_ref() };
         entered.link();
         limited(Limit::Interrupt(&entered.run.get_ref().interrupt), f).ok_or(Cancelled)

@@ -7,6 +7,8 @@ mod batch;
 mod end;
 #[path = "header_loom.rs"]
 mod header;
+#[allow(dead_code, reason = "what only scopes use")]
+mod interrupt;
 mod reference;
 #[path = "scopes_loom.rs"]
 mod scopes;

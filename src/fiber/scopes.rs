@@ -13,13 +13,12 @@
 //!    panic too. So every scope of a chain is alive.
 
 use super::header::FiberPtr;
-use super::state::Outcome;
+use super::interrupt::Interrupt;
 use super::thread::ThreadBlock;
 use super::tls;
-use super::waiter::{WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
-use crate::primitives::sync::{Arc, Mutex};
 use std::cell::Cell;
 use std::fmt;
 use std::ptr;
@@ -165,47 +164,6 @@ impl<'a> Scope<'a> {
         let outside = || Scope::chain(self.outer, true);
         outside().any(Scope::is_over)
             || owner.is_cancelled() && !self.is_shield() && !outside().any(Scope::is_shield)
-    }
-}
-
-/// Ends the waits in the scopes that were entered with it, from anywhere.
-#[derive(Debug, Default)]
-pub(crate) struct Interrupt(Mutex<Interrupted>);
-
-#[derive(Debug, Default)]
-struct Interrupted {
-    raised: bool,
-    /// The open wait inside, if there is one.
-    waiter: Option<WaiterPtr>,
-}
-
-impl Interrupt {
-    /// Links the open wait. False if it was raised: there is nothing to wait for.
-    #[must_use]
-    pub(crate) fn link(&self, waiter: WaiterPtr) -> bool {
-        let mut inner = self.0.lock();
-        inner.waiter = (!inner.raised).then_some(waiter);
-        !inner.raised
-    }
-
-    /// Unlinks the wait; returns whether it was raised.
-    pub(crate) fn unlink(&self) -> bool {
-        let mut inner = self.0.lock();
-        inner.waiter = None;
-        inner.raised
-    }
-
-    pub(crate) fn is_raised(&self) -> bool {
-        self.0.lock().raised
-    }
-
-    /// Ends the wait inside, and all later ones. The wake is the caller's.
-    #[must_use]
-    pub(crate) fn raise(&self) -> Option<Wake> {
-        let mut inner = self.0.lock();
-        inner.raised = true;
-        // SAFETY: linked here, and this lock is held.
-        inner.waiter.take().and_then(|waiter| unsafe { waiter.settle(Outcome::Cancelled) })
     }
 }
 
