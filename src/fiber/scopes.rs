@@ -204,6 +204,7 @@ impl Owner {
     }
 
     /// Enters a scope for as long as `f` runs, which gets to see it.
+    #[inline]
     pub(crate) fn within<R>(&self, limit: Limit<'_>, f: impl FnOnce(&Scope<'_>) -> R) -> R {
         let scopes = self.scopes();
         let outer = scopes.0.load(Ordering::Relaxed);
@@ -226,10 +227,20 @@ struct Leave<'a, 's> {
 }
 
 impl Drop for Leave<'_, '_> {
+    #[inline]
     fn drop(&mut self) {
         self.owner.scopes().0.store(self.scope.outer, Ordering::Relaxed);
         // Errors that nothing but this scope was to blame for do not count outside of it.
-        if self.scope.has_fired() && !self.scope.is_over_outside(self.owner) {
+        if self.scope.has_fired() {
+            self.forgive();
+        }
+    }
+}
+
+impl Leave<'_, '_> {
+    #[cold]
+    fn forgive(&self) {
+        if !self.scope.is_over_outside(self.owner) {
             self.owner.marks().refused.store(self.refused, Ordering::Relaxed);
         }
     }

@@ -242,7 +242,7 @@ fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) 
     let cut_off = bound.deadline < deadline.unwrap_or(Moment::NEVER);
     let deadline = if cut_off { Some(bound.deadline) } else { deadline };
     if bound.over {
-        park::bound_ended();
+        bound.ended();
         return Err(cancel::error());
     }
     let flags = match wanted.direction {
@@ -256,7 +256,7 @@ fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) 
     });
     match rustix::event::poll(&mut [PollFd::new(&fd, flags)], timeout.as_ref()) {
         Ok(0) if cut_off => {
-            park::bound_ended();
+            bound.ended();
             Err(cancel::error())
         }
         Ok(0) => Err(wanted.timed_out()),

@@ -4,49 +4,75 @@
 //! into their interrupts. Where one of them ends it, it is cancelled, whatever its own deadline.
 
 use super::{Outcome, Parking, Wait};
-use crate::fiber::{Limit, Owner, Scopes};
+use crate::fiber::{Limit, Owner, Scopes, WaiterPtr};
 use crate::primitives::clock::Moment;
 use crate::primitives::thread;
 
-impl Parking {
-    /// As [`park`](Parking::park), for a wait that may be cancelled, where there are scopes.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn park_in_scopes(&self, scopes: &Scopes, wait: Wait) -> Outcome {
-        let waiter = self.waiter();
-        let mut over = false;
-        for scope in scopes.iter() {
-            over |= match scope.limit() {
-                Limit::Interrupt(interrupt) => !interrupt.link(waiter),
-                Limit::Deadline(_) | Limit::Shield => scope.is_over(),
-            };
-        }
-        let own = wait.deadline.unwrap_or(Moment::NEVER);
-        let nearest = nearest_deadline(scopes);
-        let outcome = if over {
-            self.end_cancelled()
-        } else {
-            let deadline = Some(own.min(nearest));
-            self.park_plainly(Wait {
-                deadline,
-                cancellable: wait.cancellable && !scopes.is_shielded(),
-                ..wait
-            })
-        };
-        let timed_out = outcome == Outcome::TimedOut && nearest < own;
-        let cancelled = timed_out || outcome == Outcome::Cancelled;
+/// What the scopes make of one wait.
+struct Limits {
+    nearest: Moment,
+    /// One of them is over.
+    over: bool,
+    shielded: bool,
+    /// There are interrupts, to which the wait is linked.
+    linked: bool,
+}
+
+impl Limits {
+    /// Looks at all scopes that count, and links `waiter` into their interrupts.
+    fn enter(scopes: &Scopes, waiter: WaiterPtr) -> Limits {
+        let mut limits =
+            Limits { nearest: Moment::NEVER, over: false, shielded: false, linked: false };
         for scope in scopes.iter() {
             match scope.limit() {
-                Limit::Shield => {}
                 Limit::Deadline(deadline) => {
-                    let ended_it =
-                        cancelled && (scope.is_over() || timed_out && deadline == nearest);
-                    ended_it.then(|| scope.fire());
+                    limits.nearest = limits.nearest.min(deadline);
+                    limits.over |= scope.is_over();
                 }
                 Limit::Interrupt(interrupt) => {
-                    (interrupt.unlink() && cancelled).then(|| scope.fire());
+                    limits.linked = true;
+                    limits.over |= !interrupt.link(waiter);
                 }
+                Limit::Shield => limits.shielded = true,
             }
+        }
+        limits
+    }
+
+    /// Unlinks the wait, and tells those scopes that have ended it.
+    #[cold]
+    fn leave(&self, scopes: &Scopes, cancelled: bool, timed_out: bool) {
+        for scope in scopes.iter() {
+            let ended_it = match scope.limit() {
+                Limit::Shield => false,
+                Limit::Deadline(deadline) => {
+                    scope.is_over() || timed_out && deadline == self.nearest
+                }
+                Limit::Interrupt(interrupt) => interrupt.unlink(),
+            };
+            if ended_it && cancelled {
+                scope.fire();
+            }
+        }
+    }
+}
+
+impl Parking {
+    /// As [`park`](Parking::park), for a wait that may be cancelled, where there are scopes.
+    #[inline(never)]
+    pub(super) fn park_in_scopes(&self, scopes: &Scopes, wait: Wait) -> Outcome {
+        let limits = Limits::enter(scopes, self.waiter());
+        let own = wait.deadline.unwrap_or(Moment::NEVER);
+        let outcome = if limits.over {
+            self.end_cancelled()
+        } else {
+            let cancellable = !limits.shielded;
+            self.park_plainly(Wait { deadline: Some(own.min(limits.nearest)), cancellable, ..wait })
+        };
+        let timed_out = outcome == Outcome::TimedOut && limits.nearest < own;
+        let cancelled = timed_out || outcome == Outcome::Cancelled;
+        if cancelled || limits.linked {
+            limits.leave(scopes, cancelled, timed_out);
         }
         if cancelled { Outcome::Cancelled } else { outcome }
     }
@@ -90,13 +116,17 @@ pub(crate) fn bound() -> Bound {
     Bound { deadline: nearest_deadline(scopes), over }
 }
 
-/// A wait within that bound was ended by it: the scopes that did so are told.
-pub(crate) fn bound_ended() {
-    let owner = Owner::here();
-    let now = Moment::now();
-    for scope in owner.scopes().iter() {
-        let passed = matches!(scope.limit(), Limit::Deadline(deadline) if deadline <= now);
-        (passed || scope.is_over()).then(|| scope.fire());
+impl Bound {
+    /// The wait was ended by it: the scopes that did so are told.
+    pub(crate) fn ended(&self) {
+        let owner = Owner::here();
+        for scope in owner.scopes().iter() {
+            let passed =
+                matches!(scope.limit(), Limit::Deadline(nearest) if nearest <= self.deadline);
+            if passed || scope.is_over() {
+                scope.fire();
+            }
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use std::pin::pin;
 
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
-pub(crate) use limits::{bound, bound_ended, is_any_scope_over};
+pub(crate) use limits::{bound, is_any_scope_over};
 
 pub(crate) use crate::fiber::Outcome;
 pub(crate) use crate::scheduler::wake;

@@ -118,12 +118,13 @@ impl Runtime {
         let fiber = unsafe { JoinHandle::spawn(self.shared(), options, f) };
         if let Some(driven) = &self.driven {
             let _driver = driven.lock();
-            let deadline = park::bound().deadline;
+            let bound = park::bound();
+            let deadline = bound.deadline;
             scheduler::run_here(self.shared(), deadline, &|| {
                 fiber.is_finished() || deadline != Moment::NEVER && Moment::now() >= deadline
             });
             if deadline != Moment::NEVER && !fiber.is_finished() {
-                park::bound_ended();
+                bound.ended();
                 fiber.cancel();
                 scheduler::run_here(self.shared(), Moment::NEVER, &|| fiber.is_finished());
             }

@@ -8,6 +8,9 @@ use crate::primitives::clock::Moment;
 use std::fmt;
 use std::io;
 
+/// From here on a few milliseconds more do not matter, and the cheaper clock will do.
+const LONG: Duration = Duration::from_secs(1);
+
 /// The time of a [`timeout`] was over before what it was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(());
@@ -35,10 +38,14 @@ impl From<Elapsed> for io::Error {
 /// however late. So `Duration::ZERO` means: as far as it goes without waiting. `Duration::MAX` is no
 /// timeout.
 ///
+/// While the caller unwinds, in a destructor, nothing ends its waits, and a timeout does not either.
+///
 /// The deadline is not handed on to fibers that `f` spawns. A scope, [`join`](crate::join) or
 /// [`race`](crate::race) that the timeout ends cancels its own fibers and waits for them.
 ///
-/// Setting it costs a look at the clock; each wait inside arms a timer.
+/// Setting it costs a look at the clock; each wait inside arms a timer. It is never early. From a second
+/// on it may be late by the time between two ticks of the system's clock, up to 10 ms, besides what
+/// [`sleep`](crate::sleep) says.
 ///
 /// # Errors
 ///
@@ -67,10 +74,11 @@ impl From<Elapsed> for io::Error {
 /// assert_eq!(volt::timeout(Duration::from_secs(5), || 7), Ok(7));
 /// ```
 pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
-    // Zero has passed already, which waits need no clock to see.
-    let deadline = match duration.is_zero() {
-        true => Moment::default(),
-        false => Moment::now().saturating_add(duration),
+    let deadline = match duration {
+        // Has passed already, which waits need no clock to see.
+        Duration::ZERO => Moment::default(),
+        long if long >= LONG => Moment::soon().saturating_add(long),
+        short => Moment::now().saturating_add(short),
     };
     until(deadline, f)
 }
