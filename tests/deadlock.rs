@@ -91,6 +91,8 @@ const CASES: &[Case] = &[
     }),
     ("the_main_thread_may_wake", Expected::Ends, || {
         let runtime = silent(Builder::new().workers(2));
+        // It has slept for a fiber before, and been woken.
+        runtime.go(|| volt::sleep(Duration::from_millis(20))).join().unwrap();
         let fiber = runtime.go(thread::park);
         sleep(QUIET);
         fiber.thread().unpark();
