@@ -1,6 +1,6 @@
-# The reference switch, x86-64 System V: a called function that saves what the ABI says a call keeps,
-# and nothing cleverer. The tests run it against the inline switch of src/context/x86_64.rs; nothing
-# else links it.
+# The reference switch, x86-64 System V: a called function that saves what the ABI says a call
+# keeps, and nothing cleverer. Tests run the suite of the inline switch (src/context/x86_64.rs) on it
+# too; nothing else links it.
 #
 # A suspended flow (its context is the lowest address):
 #

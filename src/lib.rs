@@ -83,7 +83,8 @@
 //! - **searcher**: a worker that looks for work to steal. **Parked**: asleep, on its thread or in the
 //!   **poller**.
 //! - **park**, **unpark**: wait, wake. **Permit**: an unpark that came first. **Waiter**: who waits,
-//!   fiber or thread. **Settle**: to end a wait, once.
+//!   fiber or thread. **Settle**: to end a wait, once. **Offer**: to settle it and give something with
+//!   it. **Hand over**: to offer a lock or permit. **Barge**: to take one past those who wait.
 //! - **driver**: what waits for the kernel. **Turn**: one look of it. **Registration**: a socket that
 //!   it knows. **Readiness**: whether an operation is worth trying. **Wheel**: the timers.
 //! - **context**: a flow of control that is suspended. **Stack**, **slot**, **slab**: a fiber's memory,
@@ -110,6 +111,10 @@ mod fiber;
 mod io;
 #[cfg(not(loom))]
 mod park;
+#[cfg(loom)]
+#[path = "park/mod_models.rs"]
+#[allow(dead_code, reason = "what the models do not use")]
+mod park;
 mod primitives;
 #[cfg(not(loom))]
 mod scheduler;
@@ -122,6 +127,11 @@ mod util;
 
 #[cfg(not(loom))]
 pub mod cancel;
+#[cfg(loom)]
+#[path = "channel/mod_loom.rs"]
+mod channel;
+#[cfg(not(loom))]
+pub mod channel;
 #[cfg(not(loom))]
 pub mod metrics;
 #[cfg(not(loom))]
@@ -132,6 +142,12 @@ pub mod runtime;
 pub mod scope;
 #[cfg(not(loom))]
 pub mod signal;
+#[cfg(not(loom))]
+pub mod sync;
+#[cfg(loom)]
+#[path = "sync/mod_models.rs"]
+#[allow(dead_code, reason = "what the models do not use")]
+mod sync;
 #[cfg(not(loom))]
 pub mod thread;
 #[cfg(not(loom))]

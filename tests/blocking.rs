@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread::ThreadId;
 use std::time::Duration;
-use volt::runtime::{Builder, Migrate, Runtime};
+use volt::runtime::{Builder, Migrate, Placement, Runtime};
 
 fn runtime(workers: usize) -> Runtime {
     Builder::new().workers(workers).stall_period(None).build().unwrap()
@@ -290,6 +290,33 @@ fn under_before_start_fibers_find_their_thread_again() {
         let stats = runtime.handle().stats();
         runtime.shutdown(Duration::from_secs(10)).unwrap();
         assert!(stats.total.rejoined > 0, "{stats:?}");
+    });
+}
+
+/// Fibers from outside stand in the worker's mailbox when it is handed on; they have no home yet.
+#[test]
+fn under_before_start_what_has_not_started_runs_elsewhere() {
+    within(LONG, || {
+        let runtime = Builder::new()
+            .workers(1)
+            .migrate(Migrate::BeforeStart)
+            .placement(Placement::LeastLoaded)
+            .stall_period(None)
+            .build()
+            .unwrap();
+        let flag = || Arc::new(AtomicBool::new(false));
+        let (began, mailed, ran) = (flag(), flag(), flag());
+        let theirs = (Arc::clone(&began), Arc::clone(&mailed), Arc::clone(&ran));
+        let blocks = runtime.go(move || {
+            theirs.0.store(true, Ordering::SeqCst);
+            block_until(&theirs.1);
+            volt::blocking(|| block_until(&theirs.2));
+        });
+        block_until(&began);
+        let child = runtime.go(move || ran.store(true, Ordering::SeqCst));
+        mailed.store(true, Ordering::SeqCst);
+        blocks.join().unwrap();
+        child.join().unwrap();
     });
 }
 

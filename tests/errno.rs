@@ -1,9 +1,9 @@
-//! `errno` after a wait that ended on another thread. Its accessor is marked so that the compiler asks
-//! for its address once per function; volt's socket calls must not depend on it.
+//! `errno` after a wait that ended on another thread. Its accessor is marked so that the compiler
+//! asks for its address once per function; volt's socket calls must not depend on it.
 //!
-//! Worth something in release builds only, with fat LTO too: `.ci/full` runs it so. Not one line here
-//! names `libc::__errno_location`: that declaration has no such mark, and LTO would drop the mark of
-//! the other. What volt itself keeps per thread is looked at by `tests/shared`.
+//! Worth something in release builds only, with fat LTO too: `.ci/full` runs it so. Not one line
+//! here names `libc::__errno_location`: that declaration has no such mark, and LTO would drop the
+//! mark of the other. What volt itself keeps per thread is looked at by `tests/shared`.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{LONG, within};
+use common::{LONG, until, within};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 use volt::runtime::{Builder, Migrate, Runtime};
@@ -226,5 +226,68 @@ fn a_current_thread_runtime_stays_on_the_calling_thread() {
         });
         assert_eq!(seen.into_inner().unwrap(), HashSet::from([me]));
         runtime.shutdown(LONG).unwrap();
+    });
+}
+
+#[test]
+fn nobody_steals_where_stealing_is_off() {
+    within(LONG, || {
+        let builder = Builder::new().workers(2).stealing(false).stall_period(None);
+        let runtime = builder.force_migrate(false).build().unwrap();
+        let handle = runtime.handle().clone();
+        runtime.run(|| {
+            let parked = || handle.stats().workers.iter().map(|one| one.parked).sum::<u64>();
+            until("the other worker sleeps", || parked() > 0);
+            let (parent, before) = (here(), parked());
+            // Each but the first puts one into the ring, and wakes the other worker.
+            let children: Vec<_> = (0..100).map(|_| volt::go(here)).collect();
+            until("it has looked, and sleeps again", || parked() > before);
+            for child in children {
+                assert_eq!(child.join().unwrap(), parent);
+            }
+        });
+        assert_eq!(runtime.stats().total.stolen, 0);
+    });
+}
+
+/// The helper that stood in has fibers of its own, which cannot leave it either.
+#[test]
+fn a_current_thread_runtime_comes_back_to_its_fibers() {
+    within(LONG, || {
+        let builder = Builder::new_current_thread().migrate(Migrate::BeforeStart);
+        let runtime = builder.build().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let wait = |over: &Arc<AtomicBool>, began: mpsc::Sender<ThreadId>| {
+            let over = Arc::clone(over);
+            move || {
+                let home = here();
+                began.send(home).unwrap();
+                while !over.load(Ordering::SeqCst) {
+                    volt::sleep(Duration::from_millis(1));
+                    assert_eq!(here(), home);
+                }
+                home
+            }
+        };
+        let (tell, told) = mpsc::channel();
+        let theirs = Arc::clone(&over);
+        let fibers = runtime.run(move || {
+            let own = volt::go(wait(&theirs, tell.clone()));
+            volt::yield_now();
+            assert_eq!(told.recv().unwrap(), here());
+            let other = volt::blocking(|| {
+                let other = volt::go(wait(&theirs, tell));
+                assert_ne!(told.recv().unwrap(), here());
+                other
+            });
+            [own, other]
+        });
+        for _ in 0..10 {
+            let me = here();
+            assert_eq!(runtime.run(|| (volt::yield_now(), here()).1), me);
+        }
+        over.store(true, Ordering::SeqCst);
+        let homes = runtime.run(|| fibers.map(|fiber| fiber.join().unwrap()));
+        assert!(homes[0] == here() && homes[1] != here());
     });
 }

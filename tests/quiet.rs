@@ -1,7 +1,7 @@
 //! An idle runtime makes no system call. Alone in its binary, so that nothing else runs.
 //!
-//! A runtime is quiet 10 s after its last fiber ran, and is looked at for 5 s; `VOLT_QUIET=full`, as in
-//! `.ci/full`, takes that time. Without it both are shorter, as far as what is idle allows.
+//! A runtime is quiet 10 s after its last fiber ran, and is looked at for 5 s: `VOLT_QUIET=full`, as
+//! in `.ci/full`, takes that time. Without it both are shorter, as far as what is idle allows.
 
 use std::collections::BTreeMap;
 use std::fs;

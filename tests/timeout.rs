@@ -174,6 +174,16 @@ fn a_cancel_passes_through() {
         std::thread::sleep(Duration::from_millis(1));
         fiber.cancel();
         assert!(fiber.join().unwrap_err().is::<volt::cancel::Cancelled>());
+        // Also where the timeout has run out too.
+        let fiber = runtime.go(|| {
+            while !volt::cancelled() {
+                volt::yield_now();
+            }
+            let _ = timeout(Duration::ZERO, thread::park);
+            unreachable!("cancelled");
+        });
+        fiber.cancel();
+        assert!(fiber.join().unwrap_err().is::<volt::cancel::Cancelled>());
     });
 }
 

@@ -81,7 +81,6 @@ pub(crate) fn unwind() -> ! {
 ///
 /// The mark stays on a fiber whose unwinding its own code caught, until it panics.
 #[cold]
-#[allow(dead_code, reason = "asked by the locks")]
 pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && Owner::here().marks().is_unwinding()
 }

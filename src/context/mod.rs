@@ -2,8 +2,9 @@
 //!
 //! Called by `fiber` (first entry) and `scheduler` (everything else). Two backends stand behind one
 //! contract and are run by the same tests: volt's own for the targets it covers, and corosensei for
-//! every other (or everywhere, with the feature `context-corosensei`); on x86-64 the tests have a third,
-//! the reference switch of `asm/`. This room knows stacks as two addresses and fibers not at all.
+//! every other (or everywhere, with the feature `context-corosensei`); on x86-64 the tests have a
+//! third, the reference switch of `asm/`. This room knows stacks as two addresses and fibers not at
+//! all.
 //!
 //! Sanitizers are told of flows and switches by a layer in between, `watched`, with the same contract;
 //! it is compiled only under `--cfg volt_asan` or `--cfg volt_tsan`, so that nobody above has to call

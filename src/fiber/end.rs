@@ -19,7 +19,7 @@ use super::{drop_locals, drop_own_result, forget_panics};
 /// Keeps those who look at a running fiber from outside away from its end.
 pub(crate) trait Seen {
     /// The fiber's end is about to be published: from here on nobody outside may look at it, until
-    /// the host is told that it has [`finished`](super::Host::finished).
+    /// the scheduler is told that it has finished.
     ///
     /// # Safety
     ///

@@ -46,8 +46,8 @@ pub use scopes::Cancelled;
 pub(crate) use scopes::{Limit, Owner, Scopes};
 pub(crate) use state::{Ends, Outcome, State};
 pub(crate) use thread::ThreadBlock;
-pub(crate) use tls::{Seat, current, seat, set_seat, thread_block};
-pub(crate) use waiter::{WaiterPtr, Wake};
+pub(crate) use tls::{Seat, current, random, seat, set_seat, thread_block};
+pub(crate) use waiter::{Late, WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;
 
 use entry::{drop_locals, drop_own_result};

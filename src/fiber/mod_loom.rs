@@ -19,7 +19,7 @@ mod waiter;
 pub(crate) use batch::Batch;
 pub(crate) use header::FiberPtr;
 pub(crate) use reference::{FiberRef, release_block};
-pub(crate) use state::{Ends, Outcome};
+pub(crate) use state::{Ends, Outcome, Settle, State};
 pub(crate) use thread::ThreadBlock;
 pub(crate) use waiter::{WaiterPtr, Wake};
 

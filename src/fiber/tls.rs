@@ -10,6 +10,7 @@ use super::header::FiberPtr;
 use super::locals::Locals;
 use super::scopes::Marks;
 use super::thread::ThreadBlock;
+use crate::primitives::random::seed;
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
 use std::cell::{Cell, RefCell};
@@ -58,6 +59,8 @@ thread_local! {
     static SEAT: Cell<*const Seat> = const { Cell::new(ptr::null()) };
     /// The thread as a waiter; made at its first wait.
     static BLOCK: RefCell<Option<Arc<ThreadBlock>>> = const { RefCell::new(None) };
+    /// What [`random`] goes on from; 0 until its first use.
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
     /// `fiber_local!` values of a plain thread.
     static LOCALS: PlainLocals = const { PlainLocals(RefCell::new(Locals::new())) };
 }
@@ -102,6 +105,26 @@ pub(crate) fn current() -> Option<FiberPtr> {
 pub(super) fn blocks<'a>() -> Option<&'a Blocks> {
     // SAFETY: a seat outlives its thread's use of it.
     unsafe { seat().as_ref() }.map(|seat| &seat.blocks)
+}
+
+/// A number that nobody may rely on, from a generator of this thread's: Marsaglia's xorshift on 64
+/// bits, of which the upper half is returned.
+#[inline(never)]
+pub(crate) fn random() -> u32 {
+    let state = RANDOM.with(|random| {
+        let mut state = random.get();
+        while state == 0 {
+            state = seed();
+        }
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        random.set(state);
+        state
+    });
+    // SAFETY: empty; as in `seat`.
+    unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
+    (state >> 32) as u32
 }
 
 /// This thread as a waiter. A new one each time while the thread's locals are being destroyed.

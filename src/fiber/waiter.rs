@@ -44,6 +44,10 @@ pub(crate) enum Wake {
     Thread(Arc<ThreadBlock>),
 }
 
+/// Somebody else had ended the wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Late;
+
 impl WaiterPtr {
     pub(crate) fn of_fiber(fiber: FiberPtr) -> WaiterPtr {
         WaiterPtr(fiber.as_non_null().cast())
@@ -65,6 +69,23 @@ impl WaiterPtr {
         let settle = waiter.state.settle(outcome);
         // SAFETY: parked or alive as above; see `wake`.
         unsafe { self.wake(settle) }
+    }
+
+    /// As [`settle`](WaiterPtr::settle), for a source that gives something away with the wake: `Err`
+    /// if the wait had ended otherwise, so that it still is the caller's to give.
+    ///
+    /// # Safety
+    ///
+    /// As for `settle`.
+    #[inline]
+    pub(crate) unsafe fn offer(self, outcome: Outcome) -> Result<Option<Wake>, Late> {
+        // SAFETY: as in `settle`.
+        let waiter = unsafe { self.0.as_ref() };
+        match waiter.state.settle(outcome) {
+            Settle::Late => Err(Late),
+            // SAFETY: as in `settle`.
+            settle => Ok(unsafe { self.wake(settle) }),
+        }
     }
 
     /// What a transition asks for; `None` also where the fiber stands in a queue already.

@@ -14,9 +14,11 @@
 
 mod blocking;
 mod limits;
+mod patience;
+pub(crate) mod queue;
 
 use crate::driver::Timer;
-use crate::fiber::{self, Ends, FiberPtr, Scopes, State, ThreadBlock, WaiterPtr, Waiters};
+use crate::fiber::{self, Ends, FiberPtr, Scopes, State, ThreadBlock, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, OnceLock};
@@ -28,8 +30,9 @@ pub use blocking::blocking;
 pub(crate) use blocking::pinned;
 pub(crate) use limits::{bound, is_any_scope_over};
 
-pub(crate) use crate::fiber::Outcome;
+pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake};
 pub(crate) use crate::scheduler::wake;
+pub(crate) use patience::{Patience, spin};
 
 /// What a wait is for and how it may end besides by its sources.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +139,23 @@ impl Parking {
             Who::Fiber(fiber) | Who::Blocking(fiber) => fiber.as_waiter(),
             Who::Thread(thread) => WaiterPtr::of_thread(thread),
         }
+    }
+
+    /// Does the waiter keep its thread, so that whoever settles its wait looks at its block afterwards?
+    #[inline]
+    pub(crate) fn keeps_thread(&self) -> bool {
+        !matches!(self.0, Who::Fiber(_))
+    }
+
+    /// Ends the wait before it was parked, because something else was found to do: with the result
+    /// `Woken(result)`, unless a source settled it meanwhile. Returns how it ended.
+    pub(crate) fn end(&self, result: u32) -> Outcome {
+        let state = match &self.0 {
+            Who::Fiber(fiber) | Who::Blocking(fiber) => fiber.state(),
+            Who::Thread(thread) => thread.state(),
+        };
+        let _ = state.settle(Outcome::Woken(result));
+        state.load().outcome()
     }
 
     /// Waits until the wait is settled.
@@ -294,6 +314,25 @@ pub(crate) fn charge(fiber: FiberPtr) {
             unsafe { scheduler::yield_now(fiber) };
         }
         n => left.set(n - 1),
+    }
+}
+
+/// Charges the caller if it is a fiber; see [`charge`]. One look at the seat.
+#[inline]
+pub(crate) fn charge_current() {
+    // SAFETY: valid until the next switch, and not used after it.
+    let Some(seat) = (unsafe { fiber::seat().as_ref() }) else { return };
+    match (seat.current(), seat.operations.get()) {
+        (None, _) => {}
+        (Some(_), 0) => charge_last(),
+        (Some(_), n) => seat.operations.set(n - 1),
+    }
+}
+
+#[cold]
+fn charge_last() {
+    if let Some(fiber) = current_fiber() {
+        charge(fiber);
     }
 }
 

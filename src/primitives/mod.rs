@@ -3,6 +3,20 @@
 //! Every other room takes these from here, so that the whole crate runs on `std` or, under
 //! `cfg(loom)`, on loom's checked versions. Chosen once, by file.
 
+/// A constructor that is `const` with `std`'s primitives; loom's cannot be made in constants.
+macro_rules! const_unless_loom {
+    ($(#[$attribute:meta])* $scope:vis fn $name:ident($($argument:tt)*) -> $result:ty $body:block) => {
+        #[cfg(not(loom))]
+        $(#[$attribute])*
+        $scope const fn $name($($argument)*) -> $result $body
+
+        #[cfg(loom)]
+        $(#[$attribute])*
+        $scope fn $name($($argument)*) -> $result $body
+    };
+}
+pub(crate) use const_unless_loom;
+
 #[cfg(not(loom))]
 #[path = "asymmetric.rs"]
 pub(crate) mod asymmetric;

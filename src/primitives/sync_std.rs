@@ -27,9 +27,17 @@ impl<T> UnsafeCell<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
 }
 
 impl<T: ?Sized> UnsafeCell<T> {
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
     #[inline(always)]
     pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())

@@ -21,7 +21,11 @@ impl Worker<'_> {
         // Before the last look: whoever is told may wake fibers.
         let look_again = self.look_around();
         shared.idle.park(core.index, self.searching.replace(false));
-        if shared.has_work_for(core) || self.is_one_too_many() || shared.is_stopping() {
+        let work = match self.has_only_its_mail() {
+            true => core.queued() > 0,
+            false => shared.has_work_for(core),
+        };
+        if work || self.is_one_too_many() || shared.is_stopping() {
             self.leave_bed(true);
         } else {
             core.stats.parked.add(1);
@@ -34,7 +38,7 @@ impl Worker<'_> {
 
     /// Awake again. A claimed worker counts as searching already; one that saw work in its last look
     /// searches for it whatever the limit says.
-    fn leave_bed(&self, saw_work: bool) {
+    pub(super) fn leave_bed(&self, saw_work: bool) {
         let searching = match self.shared.idle.unpark(self.held().index) {
             Left::Claimed => true,
             Left::ByItself if saw_work => {

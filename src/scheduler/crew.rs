@@ -23,6 +23,9 @@ use crate::primitives::sync::{Arc, Condvar, Mutex};
 #[derive(Debug)]
 pub(super) struct Crew {
     inner: Mutex<Inner>,
+    /// The core that is nobody's but the thread's that runs a current-thread runtime, where fibers
+    /// cannot leave it. It never stands in `free`.
+    kept: Option<usize>,
     /// Copies of what is in `inner`, for a look without the lock.
     running: AtomicUsize,
     target: AtomicUsize,
@@ -94,13 +97,14 @@ impl Spare {
 }
 
 impl Crew {
-    /// Cores `0..held` are about to be held, the others up to `cores` are free.
-    pub(super) fn new(held: usize, cores: usize) -> Crew {
+    /// Cores `0..held` are about to be held, the others up to `cores` are free, but for `kept`.
+    pub(super) fn new(held: usize, cores: usize, kept: Option<usize>) -> Crew {
         Crew {
+            kept,
             inner: Mutex::new(Inner {
                 running: held,
                 target: held,
-                free: (held..cores).rev().collect(),
+                free: (held..cores).rev().filter(|core| Some(*core) != kept).collect(),
                 spares: Vec::new(),
                 claims: Vec::new(),
                 stopping: false,
@@ -222,6 +226,26 @@ impl Crew {
         self.wait_in(|inner| &mut inner.claims, Some(target), deadline, ask)
     }
 
+    /// Is `core` kept for the thread of a current-thread runtime?
+    pub(super) fn is_kept(&self, core: usize) -> bool {
+        self.kept == Some(core)
+    }
+
+    /// Is a core kept, and `core` another one?
+    pub(super) fn is_helper(&self, core: usize) -> bool {
+        self.kept.is_some_and(|kept| kept != core)
+    }
+
+    /// As `claim_core` with a target of 1, where a core is kept: there is nothing to wait for.
+    pub(super) fn take_kept(&self) -> Option<usize> {
+        self.change(|inner| {
+            let kept = self.kept.filter(|_| !inner.stopping)?;
+            inner.target = 1;
+            inner.running += 1;
+            Some(kept)
+        })
+    }
+
     fn wait_in(
         &self,
         list: List,
@@ -263,7 +287,10 @@ impl Crew {
     pub(super) fn close(&self, core: Option<usize>) {
         self.change(|inner| {
             inner.target = 0;
-            core.into_iter().for_each(|core| inner.put_down(core));
+            match core {
+                Some(core) if self.is_kept(core) => inner.running -= 1,
+                core => core.into_iter().for_each(|core| inner.put_down(core)),
+            }
         });
     }
 

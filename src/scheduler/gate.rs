@@ -141,6 +141,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
+    use crate::primitives::models::check;
     use crate::primitives::sync::{Arc, UnsafeCell};
     use loom::thread;
 
@@ -187,7 +188,8 @@ mod models {
 
     #[test]
     fn of_two_visitors_none_disturbs_the_other() {
-        loom::model(|| {
+        // Three threads: all interleavings take minutes.
+        check(3, || {
             let room = Room::new();
             let visitor = |room: &Arc<Room>| {
                 let room = Arc::clone(room);

@@ -74,6 +74,9 @@ impl Worker<'_> {
         core.stats.hand_offs.add(1);
         if self.shared.config.migrate == Migrate::BeforeStart {
             core.gate.mark_stalled();
+            // As in `detach`: of what was put into the mailbox, fibers that have not started may go.
+            full_fence();
+            self.shared.forward_mail(core);
             self.shared.replace();
             self.shared.notify();
         } else if let Some(index) = self.detach() {
@@ -91,7 +94,12 @@ impl Worker<'_> {
 
     /// Is another thread to have this core, or nobody?
     pub(super) fn is_one_too_many(&self) -> bool {
-        self.shared.crew.is_crowded() && self.own().homed == 0
+        self.shared.crew.is_crowded() && !self.is_home()
+    }
+
+    /// Are there, or may there be, fibers that cannot run on another core than this?
+    fn is_home(&self) -> bool {
+        self.own().homed > 0 || self.shared.crew.is_kept(self.held().index)
     }
 
     fn give_up_core(&self) -> bool {
@@ -115,9 +123,13 @@ impl Worker<'_> {
         core.gate.clear_stalled();
         self.own().tick.begin(Moment::now());
         self.shared.watch.notice();
-        let rejoins = self.shared.crew.rejoin(self.own().homed > 0);
+        let rejoins = self.shared.crew.rejoin(self.is_home());
         if rejoins {
             core.stats.rejoined.add(1);
+            if self.shared.crew.is_crowded() {
+                // Whoever comes sees that it is one too many.
+                self.shared.notify();
+            }
         } else {
             core.stats.retired.add(1);
             self.empty_core();

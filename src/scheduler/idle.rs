@@ -135,6 +135,13 @@ impl Idle {
         claimed
     }
 
+    /// Parked and searching workers.
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> (u64, i32) {
+        let counts = self.counts.load(Ordering::Relaxed);
+        (Self::parked(counts), Self::searching(counts))
+    }
+
     fn claimed(&self) {
         self.counts.fetch_sub(PARKED_ONE - SEARCHING_ONE, Ordering::AcqRel);
     }
@@ -168,11 +175,6 @@ mod models {
         fn go_to_bed(&self, index: usize, was_searching: bool) -> bool {
             self.idle.park(index, was_searching);
             !self.work.load(Ordering::Relaxed)
-        }
-
-        fn counts(&self) -> (u64, i32) {
-            let counts = self.idle.counts.load(Ordering::Relaxed);
-            (Idle::parked(counts), Idle::searching(counts))
         }
     }
 
@@ -219,7 +221,7 @@ mod models {
             let claims = [world.bring_work(), other.join().unwrap()];
             assert_eq!(claims.iter().flatten().count(), 1, "{claims:?}");
             assert_eq!(world.idle.unpark(0), Left::Claimed);
-            assert_eq!(world.counts(), (0, 1));
+            assert_eq!(world.idle.counts(), (0, 1));
         });
     }
 
@@ -233,7 +235,7 @@ mod models {
             let left = world.idle.unpark(0);
             let claimed = notifier.join().unwrap().is_some();
             assert_eq!(left == Left::Claimed, claimed);
-            assert_eq!(world.counts(), (0, i32::from(claimed)));
+            assert_eq!(world.idle.counts(), (0, i32::from(claimed)));
         });
     }
 

@@ -103,12 +103,13 @@ impl Ring {
         self.slot(index).with_mut(|slot| unsafe { (*slot).write(fiber) });
     }
 
-    /// How many fibers are queued, as seen at one moment, by anyone.
+    /// How many fibers are queued, by anyone. Exact while nobody pushes or takes; never below 0 nor
+    /// above the capacity.
     pub(crate) fn len(&self) -> usize {
         let head = Head::unpack(self.head.load(Ordering::Acquire));
         let tail = self.tail.load(Ordering::Acquire);
-        // A head read before an owner's pop and a tail read after may cross; that is empty.
-        (tail.wrapping_sub(head.real) as i32).max(0) as usize
+        // A thief's head and the owner's tail of another moment may lie anywhere.
+        (tail.wrapping_sub(head.real) as i32).clamp(0, CAPACITY as i32) as usize
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -270,3 +271,27 @@ impl Ring {
 #[cfg(all(test, loom))]
 #[path = "ring_models.rs"]
 mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::scheduler::tests::Fibers;
+
+    /// What the owner takes while a thief copies does not free the slots that are being copied.
+    #[test]
+    fn a_slot_is_not_written_while_a_thief_copies_it() {
+        let fibers = Fibers::new(CAPACITY + 1);
+        let fiber = |n: usize| fibers.0[n];
+        let ring = Ring::at(u32::MAX - 10);
+        (0..CAPACITY).for_each(|n| assert!(ring.push(fiber(n)).is_ok()));
+        let (claim, count) = ring.claim_half().expect("a full ring");
+        assert_eq!(count as usize, CAPACITY / 2);
+        assert!(ring.claim_half().is_none(), "one thief at a time");
+        assert_eq!(ring.pop(), Some(fiber(CAPACITY / 2)));
+        assert_eq!((ring.len(), ring.room()), (CAPACITY / 2 - 1, 0));
+        let overflow = ring.push(fiber(CAPACITY)).expect_err("no room yet");
+        assert_eq!(overflow.len(), 1, "and nothing to flow over but this one");
+        ring.release_claim(claim);
+        assert_eq!(ring.room(), CAPACITY / 2 + 1);
+    }
+}

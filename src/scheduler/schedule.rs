@@ -161,11 +161,17 @@ impl Shared {
         }
     }
 
-    /// Nobody comes to the mailbox of `core`: what can move goes to the injector.
+    /// Nobody comes to the mailbox of `core` for a while: what can move goes to the injector. What
+    /// cannot waits for its home's worker.
     pub(super) fn forward_mail(&self, core: &Core) {
-        if self.config.migrate == Migrate::Anytime {
-            self.push_all_to_injector(core.mailbox.take(usize::MAX));
+        let mut movable = Batch::new();
+        for fiber in core.mailbox.take(usize::MAX) {
+            match self.may_move(fiber) {
+                true => movable.push(fiber),
+                false => self.push_home(fiber),
+            }
         }
+        self.push_all_to_injector(movable);
     }
 
     #[cold]

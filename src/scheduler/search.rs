@@ -11,14 +11,19 @@ const BATCH_MOST: usize = 64;
 impl Worker<'_> {
     /// The next fiber, from wherever there is one; `None` means that it is time to park.
     pub(super) fn find(&self) -> Option<FiberPtr> {
-        let due = self.own().tick.due();
-        if due.tick {
-            self.maintain();
+        if self.has_only_its_mail() {
+            return self.next_local().or_else(|| self.take_from_mailbox());
         }
+        let due = self.own().tick.due();
         let mut found = None;
         if due.injector {
-            self.own().tick.injector_looked();
-            found = self.take_from_injector().or_else(|| self.take_from_mailbox());
+            self.own().tick.injector_looked(Moment::now());
+        }
+        if due.tick || due.injector && self.own().tick.is_long() {
+            self.maintain();
+        }
+        if due.injector {
+            found = self.take_what_waits();
         }
         let found = found
             .or_else(|| self.next_local())
@@ -29,6 +34,13 @@ impl Worker<'_> {
             self.found_work();
         }
         found
+    }
+
+    /// A helper of a current-thread runtime whose thread is back: what cannot leave the helper is all
+    /// that it may run.
+    #[inline]
+    pub(super) fn has_only_its_mail(&self) -> bool {
+        self.shared.crew.is_helper(self.held().index) && self.shared.crew.is_crowded()
     }
 
     fn next_local(&self) -> Option<FiberPtr> {
@@ -43,10 +55,11 @@ impl Worker<'_> {
     /// stacks.
     #[inline]
     pub(super) fn next_from_own_queues(&self) -> Option<FiberPtr> {
-        let (core, own) = (self.held(), self.own());
-        if !own.tick.dispatch() || core.gate.is_stalled() {
+        let core = self.held();
+        if !self.may_dispatch() || core.gate.is_stalled() {
             return None;
         }
+        let own = self.own();
         if own.lifo_run < super::LIFO_RUNS {
             if let Some(fiber) = core.slot.take() {
                 own.lifo_run += 1;
@@ -61,23 +74,52 @@ impl Worker<'_> {
         core.ring.pop()
     }
 
+    /// Counts a dispatch; false if the worker must look around first, on its own stack.
+    #[inline(always)]
+    pub(super) fn may_dispatch(&self) -> bool {
+        self.own().tick.dispatch() || self.glance()
+    }
+
+    #[cold]
+    fn glance(&self) -> bool {
+        let waiting = !self.shared.injector.is_empty() || !self.held().mailbox.is_empty();
+        self.own().tick.glance(waiting, Moment::now)
+    }
+
+    /// From mailbox and injector, when that is due. Mail comes first: a flood of fibers from outside
+    /// must not keep those waiting that only this worker may run.
+    fn take_what_waits(&self) -> Option<FiberPtr> {
+        let mail = self.take_from_mailbox();
+        if mail.is_none() {
+            return self.take_from_injector();
+        }
+        self.push_all(self.batch_from_injector(self.held().ring.room()));
+        mail
+    }
+
     fn take_from_mailbox(&self) -> Option<FiberPtr> {
         self.held().mailbox.take(1).pop()
     }
 
-    /// Takes a batch under one lock: the first to run, the others into the ring.
+    /// Takes a batch: the first to run, the others into the ring.
     fn take_from_injector(&self) -> Option<FiberPtr> {
-        let (core, injector) = (self.held(), &self.shared.injector);
-        let len = injector.len();
-        if len == 0 {
-            return None;
-        }
-        let share = (len / self.shared.config.workers).clamp(BATCH_LEAST, BATCH_MOST);
-        let mut batch = injector.take(share.min(core.ring.room() + 1));
+        let mut batch = self.batch_from_injector(self.held().ring.room() + 1);
         let first = batch.pop()?;
-        core.stats.batches.add(1);
         self.push_all(batch);
         Some(first)
+    }
+
+    /// This worker's share of the injector, but not more than `room`, under one lock.
+    fn batch_from_injector(&self, room: usize) -> Batch {
+        let injector = &self.shared.injector;
+        let len = injector.len();
+        if len == 0 || room == 0 {
+            return Batch::new();
+        }
+        let share = (len / self.shared.config.workers).clamp(BATCH_LEAST, BATCH_MOST);
+        let batch = injector.take(share.min(room));
+        self.held().stats.batches.add(u64::from(!batch.is_empty()));
+        batch
     }
 
     /// Puts a batch into the ring and lets others know.
@@ -91,12 +133,13 @@ impl Worker<'_> {
         self.shared.notify();
     }
 
-    fn search(&self) -> Option<FiberPtr> {
+    pub(super) fn search(&self) -> Option<FiberPtr> {
+        // A worker that was claimed searches already, and has nowhere to look either.
+        if !self.shared.config.stealing || self.shared.cores.len() == 1 {
+            return None;
+        }
         if !self.searching.get() {
-            if !self.shared.config.stealing
-                || self.shared.cores.len() == 1
-                || !self.shared.idle.begin_search()
-            {
+            if !self.shared.idle.begin_search() {
                 return None;
             }
             self.searching.set(true);
@@ -115,7 +158,8 @@ impl Worker<'_> {
         self.found_work();
     }
 
-    /// The end of a tick: sockets, timers, estimates.
+    /// The end of a tick: sockets, timers, estimates. It comes by the clock too, so that fibers that
+    /// run for long do not keep sockets and timers waiting for 128 of them.
     fn maintain(&self) {
         let (core, driver) = (self.held(), &self.shared.driver);
         let now = Moment::now();

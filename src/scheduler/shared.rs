@@ -84,9 +84,10 @@ impl Shared {
         asymmetric::register();
         let seed = random::seed().wrapping_add(Moment::now().as_nanos());
         let cores = Cores::new(config.workers, |index| new_core(&config, seed, index));
+        let kept = (held == 0 && config.migrate == Migrate::BeforeStart).then_some(0);
         Ok(Arc::new(Shared {
             driver: Driver::new(config.workers)?,
-            crew: Crew::new(held, config.workers),
+            crew: Crew::new(held, config.workers, kept),
             injector: CachePadded::new(LockedQueue::new()),
             idle: Idle::new(config.workers, cores.capacity()),
             cores,

@@ -91,7 +91,7 @@ counters! {
     migrated,
     /// Fibers that ran at once because they were joined before they had started.
     run_next,
-    /// Workers that this one woke.
+    /// Parked workers that were woken. Counted for the whole runtime.
     wakes,
     /// Times that the worker handed its core on, for a fiber that blocks its thread.
     hand_offs,
@@ -99,7 +99,7 @@ counters! {
     rejoined,
     /// Times that it came back from a stall and had been replaced.
     retired,
-    /// Stalls that the supervisor saw. Counted for the whole runtime, as are the next three.
+    /// Stalls that the supervisor saw. Counted for the whole runtime, as are those that follow.
     stalls,
     /// Fibers that it took out of the LIFO slot of a worker that did not come to it.
     slots_freed,

@@ -8,14 +8,15 @@ impl Worker<'_> {
     /// Looks at the other rings, round and round from a random one on, and takes half of the first
     /// that has something. Looks at each at least once.
     pub(super) fn steal(&self) -> Option<FiberPtr> {
-        let (core, cores) = (self.held(), &self.shared.cores);
-        let count = cores.len();
-        let attempts = (self.shared.config.steal_attempts as usize).max(count);
+        let (me, count) = (self.held().index, self.shared.cores.len());
+        // A worker that was woken to search comes here whatever the settings say.
+        if !self.shared.config.stealing || count == 1 {
+            return None;
+        }
+        let attempts = (self.shared.config.steal_attempts as usize).max(count - 1);
         let start = self.own().rng.below(count as u32) as usize;
-        (start..start + attempts).find_map(|place| {
-            let victim = cores.get(place % count);
-            if victim.index == core.index { None } else { self.steal_from(victim) }
-        })
+        let others = (start..).map(|place| place % count).filter(|victim| *victim != me);
+        others.take(attempts).find_map(|victim| self.steal_from(self.shared.cores.get(victim)))
     }
 
     fn steal_from(&self, victim: &Core) -> Option<FiberPtr> {

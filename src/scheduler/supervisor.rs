@@ -2,8 +2,9 @@
 //!
 //! While anything runs it looks four times a period. A worker that has run one fiber since the last
 //! look keeps others from its LIFO slot no longer: what stands there goes to the injector. One that
-//! has run it for a whole period is *stalled*: its slot, ring and mailbox go to the injector, and a
-//! replacement with a core of its own starts. From outside the supervisor acts only as a thief does,
+//! has run it at all looks of a period is *stalled*: its slot, ring and mailbox go to the injector, and
+//! a replacement with a core of its own starts. It has then run for three quarters of a period at
+//! least, and for hardly more than one: nobody waits longer behind it. From outside the supervisor acts only as a thief does,
 //! since the stalled fiber may spawn at any instant; it never preempts. At its next scheduling point
 //! the stalled worker rejoins, or retires (`hand_off.rs`).
 //!
@@ -155,7 +156,7 @@ impl Supervisor<'_> {
             self.drain(core);
         } else if seen.dispatched != dispatched || self.is_at_rest(core) {
             self.seen[core.index] = fresh;
-        } else if now.since(seen.since) >= self.period {
+        } else if now.since(seen.since) >= self.period / LOOKS * (LOOKS - 1) {
             self.stalled(core, seen, now);
         } else if now > seen.since && !core.slot.is_empty() {
             self.free_slot(core, seen);

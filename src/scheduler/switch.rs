@@ -93,7 +93,7 @@ impl Worker<'_> {
             && core.slot.is_empty()
             && !core.gate.is_stalled()
             && !self.shared.config.force_migrate
-            && self.own().tick.dispatch();
+            && self.may_dispatch();
         if alone {
             core.stats.dispatched.add(1);
             self.seat.set_current(Some(fiber));

@@ -3,6 +3,7 @@
 //! What runs here and not on a fiber's stack: search, the driver's turn, timers, slab growth, hooks,
 //! and handing cores from thread to thread.
 
+use super::config::Migrate;
 use super::core::{Core, Own};
 use super::schedule::admit;
 use super::shared::Shared;
@@ -79,8 +80,12 @@ pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> boo
     shared.drivers.fetch_add(1, Ordering::AcqRel);
     let worker = Worker::new(shared, deadline);
     let _seated = worker.sit();
-    // A helper that holds the core gives it up.
-    while let Some(core) = shared.crew.claim_core(1, deadline, || shared.notify()) {
+    // A helper that holds the core gives it up, unless fibers there cannot leave it.
+    let claim = || match shared.config.migrate {
+        Migrate::Anytime => shared.crew.claim_core(1, deadline, || shared.notify()),
+        Migrate::BeforeStart => shared.crew.take_kept(),
+    };
+    while let Some(core) = claim() {
         worker.attach(core);
         worker.work(done);
         if !worker.core.get().is_null() {
@@ -92,7 +97,7 @@ pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> boo
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared, deadline: Moment) -> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared, deadline: Moment) -> Worker<'a> {
         Worker {
             seat: Seat::new(),
             core: Cell::new(ptr::null()),
@@ -154,11 +159,13 @@ impl Worker<'_> {
                 self.resume(fiber);
             } else if self.core.get().is_null() {
                 return;
-            } else if done() || self.shared.is_stopping() {
-                self.stop_searching();
-                return;
+            } else if self.shared.is_stopping() {
+                return self.stop_searching();
             } else if !self.keeps_core() {
+                // Before `done`: who is done must not be stalled.
                 return;
+            } else if done() {
+                return self.stop_searching();
             } else if let Some(fiber) = self.find() {
                 if admit(fiber) {
                     self.resume(fiber);

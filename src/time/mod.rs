@@ -104,13 +104,40 @@ impl Sub<Instant> for Instant {
 }
 
 impl From<std::time::Instant> for Instant {
+    /// Never earlier than the instant is.
     fn from(instant: std::time::Instant) -> Instant {
-        let (here, there) = (Moment::now(), std::time::Instant::now());
+        let (there, here) = both_now();
         match instant.checked_duration_since(there) {
             Some(ahead) => Instant(here.saturating_add(ahead)),
             None => {
                 Instant(here).checked_sub(there - instant).unwrap_or(Instant(Moment::default()))
             }
+        }
+    }
+}
+
+impl From<Instant> for std::time::Instant {
+    /// Never later than the instant is.
+    fn from(instant: Instant) -> std::time::Instant {
+        let (there, here) = both_now();
+        let moved = if instant.0 >= here {
+            there.checked_add(instant.0.since(here))
+        } else {
+            there.checked_sub(here.since(instant.0))
+        };
+        moved.unwrap_or(there)
+    }
+}
+
+/// The present on the standard library's clock, and then on the runtime's: the later one is never
+/// behind. Looks again if the thread was interrupted between the two.
+pub(crate) fn both_now() -> (std::time::Instant, Moment) {
+    let mut tries = 8;
+    loop {
+        let (there, here) = (std::time::Instant::now(), Moment::now());
+        tries -= 1;
+        if tries == 0 || there.elapsed() < Duration::from_micros(1) {
+            return (there, here);
         }
     }
 }

@@ -87,7 +87,6 @@ impl<T: Linked> List<T> {
         self.head.is_none()
     }
 
-    #[cfg(test)]
     /// The node that `pop_front` would return.
     pub(crate) fn front(&self) -> Option<NonNull<T>> {
         self.head
@@ -120,7 +119,6 @@ impl<T: Linked> List<T> {
         }
     }
 
-    #[cfg(test)]
     /// Puts `node` before all others.
     ///
     /// # Safety

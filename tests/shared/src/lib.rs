@@ -1,6 +1,6 @@
-//! A fiber in a shared library that moves between threads and asks volt who it is. Most of volt stands
-//! in one function here, `wander`, which knows the address of volt's thread-local: were that kept over
-//! a wait, volt would take the fiber for the one that runs on the thread that it has left.
+//! A fiber in a shared library that moves between threads and asks volt who it is. Most of volt
+//! stands in one function here, `wander`, which could know the address of volt's thread-local: were
+//! that kept over a wait, volt would take the fiber for the one that runs on the thread it has left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,49 +1,13 @@
-//! The ring, alone and under thieves: nothing lost, nothing twice, the oldest first.
+//! The ring, alone and under thieves: nothing lost, nothing twice, the oldest first. And the queue
+//! that takes what flows over, whole.
 
-use super::ring::{CAPACITY, Ring};
-use crate::fiber::{self, FiberPtr, Spec};
-use crate::stack::StackSize;
+use super::super::locked_queue::LockedQueue;
+use super::super::ring::{CAPACITY, Ring};
+use super::Fibers;
+use crate::fiber::{Batch, FiberPtr};
 use proptest::prelude::*;
-use std::collections::{HashMap, VecDeque};
-use std::panic::Location;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// Fresh fibers that never run; ended when this goes.
-struct Fibers(Vec<FiberPtr>);
-
-impl Fibers {
-    fn new(count: usize) -> Fibers {
-        let make = |_| {
-            let spec = Spec {
-                scheduler: std::ptr::null(),
-                site: Location::caller(),
-                name: None,
-                size: StackSize::DEFAULT,
-                sampled: false,
-            };
-            // SAFETY: nothing is borrowed, and nothing of the scheduler is reached.
-            let fiber = unsafe { fiber::allocate(spec, || ()) };
-            fiber.state().detach().expect("a fresh fiber is not done");
-            fiber
-        };
-        Fibers((0..count).map(make).collect())
-    }
-
-    /// Which fiber of these has which number.
-    fn numbers(&self) -> HashMap<usize, usize> {
-        self.0.iter().enumerate().map(|(i, fiber)| (fiber.as_ptr() as usize, i)).collect()
-    }
-}
-
-impl Drop for Fibers {
-    fn drop(&mut self) {
-        for fiber in self.0.drain(..) {
-            assert!(fiber.state().start());
-            // SAFETY: just started, never run, and in no queue any more.
-            assert!(unsafe { fiber::fail(fiber, Box::new(())) }.is_none());
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -152,5 +116,58 @@ fn thieves_and_owner_share_without_loss() {
         });
         let wrong = taken.iter().filter(|count| count.load(Ordering::Relaxed) != 1).count();
         assert_eq!(wrong, 0, "lost or taken twice, with {thieves} thieves");
+    }
+}
+
+/// Whoever looks at a ring while others push and take sees a number that can be.
+#[test]
+fn the_length_is_never_below_nothing_nor_above_the_capacity() {
+    let fibers = Fibers::new(CAPACITY);
+    let ring = Ring::at(u32::MAX - 1000);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looker = scope.spawn(|| {
+            let mut looks = 0_u64;
+            while !done.load(Ordering::Acquire) {
+                assert!(ring.len() <= CAPACITY, "{}", ring.len());
+                looks += 1;
+            }
+            looks
+        });
+        for round in 0..20_000 {
+            let some = &fibers.0[..1 + round % CAPACITY];
+            some.iter().for_each(|fiber| assert!(ring.push(*fiber).is_ok()));
+            while ring.pop().is_some() {}
+        }
+        done.store(true, Ordering::Release);
+        assert!(looker.join().unwrap() > 0);
+    });
+}
+
+/// What overflows goes under one lock: nobody's fibers come between.
+#[test]
+fn a_batch_stands_in_the_queue_as_one_piece() {
+    const BATCHES: usize = 400;
+    let size = CAPACITY / 2 + 1;
+    let fibers = Fibers::new(2 * BATCHES * size);
+    let numbers = fibers.numbers();
+    let queue = LockedQueue::new();
+    std::thread::scope(|scope| {
+        for half in fibers.0.chunks(BATCHES * size) {
+            let queue = &queue;
+            scope.spawn(move || {
+                for piece in half.chunks(size) {
+                    let mut batch = Batch::new();
+                    batch.extend(piece.iter().copied());
+                    assert!(queue.push_batch(batch).is_empty());
+                }
+            });
+        }
+    });
+    let order: Vec<_> = queue.take(usize::MAX).map(|f| numbers[&(f.as_ptr() as usize)]).collect();
+    assert_eq!(order.len(), fibers.0.len());
+    for piece in order.chunks(size) {
+        let whole = piece.windows(2).all(|pair| pair[1] == pair[0] + 1) && piece[0] % size == 0;
+        assert!(whole, "another batch came between: {piece:?}");
     }
 }

@@ -1,0 +1,376 @@
+//! A channel: its state under a lock, the counts of its handles, and the waits of plain sends and
+//! receives. Those of selects are in `select`.
+
+use super::error::{RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::node::{End, Lost, Node, Party, Wakes};
+use super::state::{Collected, Received, Sent, Side, State};
+use crate::cancel;
+use crate::fiber::{Late, WaiterPtr, Wake};
+use crate::park::{self, Outcome, Parking, Wait};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::primitives::sync::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::NonNull;
+
+impl Party for WaiterPtr {
+    type Wake = Wake;
+
+    #[inline]
+    unsafe fn settle(self, result: u32) -> Result<Option<Wake>, Lost> {
+        // SAFETY: passed on.
+        unsafe { self.offer(Outcome::Woken(result)) }.map_err(|Late| Lost)
+    }
+}
+
+pub(super) type Entry = Node<WaiterPtr>;
+pub(super) type Woken = Wakes<Wake>;
+
+/// What the handles of one channel share.
+pub(super) struct Core<T> {
+    state: Mutex<State<T, WaiterPtr>>,
+    capacity: Option<usize>,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+}
+
+/// Why a send did not take effect; the message is where it was.
+enum Unsent {
+    TimedOut,
+    Disconnected,
+}
+
+fn has_passed(deadline: Option<Moment>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Moment::now())
+}
+
+#[inline]
+pub(super) fn deliver(wakes: Woken) {
+    wakes.deliver(park::wake);
+}
+
+impl<T> Core<T> {
+    /// With one sender and one receiver.
+    pub(super) fn new(capacity: Option<usize>) -> Core<T> {
+        Core {
+            state: Mutex::new(State::new(capacity)),
+            capacity,
+            senders: AtomicUsize::new(1),
+            receivers: AtomicUsize::new(1),
+        }
+    }
+
+    pub(super) fn capacity(&self) -> Option<usize> {
+        self.capacity
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.state.lock().is_full()
+    }
+
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<T, WaiterPtr>> {
+        self.state.lock()
+    }
+
+    /// Runs `step` on the state, then wakes whom it settled.
+    #[inline]
+    pub(super) fn with<R>(
+        &self,
+        step: impl FnOnce(&mut State<T, WaiterPtr>, &mut Woken) -> R,
+    ) -> R {
+        let mut wakes = Wakes::new();
+        let result = step(&mut self.state.lock(), &mut wakes);
+        deliver(wakes);
+        result
+    }
+
+    #[inline]
+    pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        let mut message = ManuallyDrop::new(message);
+        // SAFETY: it holds a message; who has it afterwards is what the answer says.
+        let sent = self.with(|state, wakes| unsafe { state.send(&raw mut *message, wakes) });
+        match sent {
+            Sent::Done => Ok(()),
+            Sent::Full => Err(TrySendError::Full(ManuallyDrop::into_inner(message))),
+            Sent::Disconnected => {
+                Err(TrySendError::Disconnected(ManuallyDrop::into_inner(message)))
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn send(
+        &self,
+        message: T,
+        deadline: Option<Moment>,
+    ) -> Result<(), SendTimeoutError<T>> {
+        park::charge_current();
+        let mut message = Unwound(ManuallyDrop::new(message));
+        // SAFETY: it holds a message, and is left alone until the answer is there.
+        let sent = unsafe { self.send_from(&raw mut *message.0, deadline) };
+        let mut take = || {
+            // SAFETY: it was not sent, so it is still here; the guard is forgotten below.
+            unsafe { ManuallyDrop::take(&mut message.0) }
+        };
+        let result = match sent {
+            Ok(()) => Ok(()),
+            Err(Unsent::TimedOut) => Err(SendTimeoutError::Timeout(take())),
+            Err(Unsent::Disconnected) => Err(SendTimeoutError::Disconnected(take())),
+        };
+        std::mem::forget(message);
+        result
+    }
+
+    /// Waits until the message in `from` is sent. When it unwinds, the message is still there.
+    ///
+    /// # Safety
+    ///
+    /// `from` holds a message and stays; `Ok` means that it has been moved out.
+    #[inline]
+    unsafe fn send_from(&self, from: *mut T, deadline: Option<Moment>) -> Result<(), Unsent> {
+        let mut wakes = Wakes::new();
+        let mut state = self.state.lock();
+        // SAFETY: passed on.
+        match unsafe { state.send(from, &mut wakes) } {
+            Sent::Done => {
+                drop(state);
+                deliver(wakes);
+                return Ok(());
+            }
+            Sent::Disconnected => return Err(Unsent::Disconnected),
+            Sent::Full if has_passed(deadline) => return Err(Unsent::TimedOut),
+            Sent::Full => {}
+        }
+        let wait = Wait { deadline, ..Wait::cancellable("send to a channel") };
+        // SAFETY: the send was not possible, under this lock.
+        match unsafe { self.wait(state, wakes, Side::Send, from.cast(), wait) } {
+            Ok(End::Done) => Ok(()),
+            Ok(_) => Err(Unsent::Disconnected),
+            Err(Outcome::Cancelled) => cancel::unwind(),
+            Err(_) => Err(Unsent::TimedOut),
+        }
+    }
+
+    /// Sends by a promise, which ends with this.
+    pub(super) fn keep(&self, message: T) -> Result<(), SendError<T>> {
+        let mut message = ManuallyDrop::new(message);
+        // SAFETY: it holds a message; the promise is the caller's.
+        match self.with(|state, wakes| unsafe { state.keep(&raw mut *message, wakes) }) {
+            Sent::Done => Ok(()),
+            Sent::Full | Sent::Disconnected => Err(SendError(ManuallyDrop::into_inner(message))),
+        }
+    }
+
+    #[inline]
+    pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
+        let mut message = MaybeUninit::uninit();
+        loop {
+            let to = message.as_mut_ptr();
+            // SAFETY: room for a message.
+            match self.with(|state, wakes| unsafe { state.receive(to, wakes) }) {
+                // SAFETY: so says the answer.
+                Received::Done => return Ok(unsafe { message.assume_init() }),
+                // SAFETY: so says the answer.
+                Received::Promised if unsafe { self.collect(to) } => {
+                    // SAFETY: so says `collect`.
+                    return Ok(unsafe { message.assume_init() });
+                }
+                Received::Promised => {}
+                Received::Empty => return Err(TryRecvError::Empty),
+                Received::Disconnected => return Err(TryRecvError::Disconnected),
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn recv(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
+        park::charge_current();
+        let mut message = MaybeUninit::uninit();
+        // SAFETY: room for a message, which stays.
+        unsafe { self.recv_into(message.as_mut_ptr(), deadline)? };
+        // SAFETY: so says the answer.
+        Ok(unsafe { message.assume_init() })
+    }
+
+    /// Waits until there is a message, and puts it into `to`.
+    ///
+    /// # Safety
+    ///
+    /// `to` is room for a message and stays; `Ok` means that it holds one.
+    #[inline]
+    unsafe fn recv_into(
+        &self,
+        to: *mut T,
+        deadline: Option<Moment>,
+    ) -> Result<(), RecvTimeoutError> {
+        loop {
+            let mut wakes = Wakes::new();
+            let mut state = self.state.lock();
+            // SAFETY: passed on.
+            let received = unsafe { state.receive(to, &mut wakes) };
+            let promised = match received {
+                Received::Done => {
+                    drop(state);
+                    deliver(wakes);
+                    return Ok(());
+                }
+                Received::Disconnected => return Err(RecvTimeoutError::Disconnected),
+                Received::Promised => {
+                    drop(state);
+                    deliver(wakes);
+                    true
+                }
+                Received::Empty if has_passed(deadline) => return Err(RecvTimeoutError::Timeout),
+                Received::Empty => {
+                    let wait = Wait { deadline, ..Wait::cancellable("receive from a channel") };
+                    // SAFETY: the receive was not possible, under this lock.
+                    match unsafe { self.wait(state, wakes, Side::Receive, to.cast(), wait) } {
+                        Ok(End::Done) => return Ok(()),
+                        Ok(End::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+                        Ok(end) => end == End::Promised,
+                        Err(Outcome::Cancelled) => cancel::unwind(),
+                        Err(_) => return Err(RecvTimeoutError::Timeout),
+                    }
+                }
+            };
+            // SAFETY: passed on; the promise was made just now.
+            if promised && unsafe { self.collect(to) } {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for a message that was promised, which neither a time-out nor a cancel may end: its
+    /// sender counts on this receiver. False if the sender withdrew.
+    ///
+    /// # Safety
+    ///
+    /// `to` is room for a message and stays; it holds one if this is true. The caller was promised
+    /// a message.
+    #[cold]
+    pub(super) unsafe fn collect(&self, to: *mut T) -> bool {
+        let mut state = self.state.lock();
+        // SAFETY: passed on.
+        match unsafe { state.collect(to) } {
+            Collected::Done => true,
+            Collected::Withdrawn => false,
+            Collected::NotYet => {
+                let wait = Wait::new("receive from a chosen sender");
+                // SAFETY: not possible yet, under this lock.
+                let end = unsafe { self.wait(state, Wakes::new(), Side::Collect, to.cast(), wait) };
+                end == Ok(End::Done)
+            }
+        }
+    }
+
+    /// Links a node and waits: the node's end, or how else the wait ended. The node is unlinked in
+    /// any case.
+    ///
+    /// # Safety
+    ///
+    /// `state` is locked since the operation was found not possible; `slot` is as invariant 3 of
+    /// `node.rs` says.
+    #[inline(never)]
+    unsafe fn wait(
+        &self,
+        mut state: MutexGuard<'_, State<T, WaiterPtr>>,
+        mut wakes: Woken,
+        side: Side,
+        slot: *mut (),
+        wait: Wait,
+    ) -> Result<End, Outcome> {
+        let parking = Parking::begin();
+        let node = Entry::new(parking.waiter(), 0, slot);
+        let linked = Linked { core: self, node: NonNull::from(&node), side };
+        // SAFETY: `linked` unlinks it before it goes, however this ends.
+        unsafe { state.link(linked.node, side, &mut wakes) };
+        drop(state);
+        deliver(wakes);
+        let object = std::ptr::from_ref(self) as usize;
+        let outcome = parking.park(Wait { object, ..wait });
+        let Outcome::Woken(_) = outcome else { return Err(outcome) };
+        if node.end() == End::Open {
+            // Settled, and the settler still holds the lock.
+            drop(self.state.lock());
+        }
+        std::mem::forget(linked);
+        node.reclaim();
+        Ok(node.end())
+    }
+
+    pub(super) fn add_sender(&self) {
+        add(&self.senders);
+    }
+
+    pub(super) fn add_receiver(&self) {
+        add(&self.receivers);
+    }
+
+    pub(super) fn drop_sender(&self) {
+        if self.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.disconnect(false);
+        }
+    }
+
+    pub(super) fn drop_receiver(&self) {
+        if self.receivers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.disconnect(true);
+        }
+    }
+
+    #[cold]
+    fn disconnect(&self, receivers_gone: bool) {
+        // The messages are the user's: dropped without the lock, after those who wait were told.
+        let mut left = Leaked(self.with(|state, wakes| state.disconnect(receivers_gone, wakes)));
+        while let Some(message) = left.0.pop_front() {
+            drop(message);
+        }
+    }
+}
+
+/// Messages that are leaked if one of them panics when it is dropped: a second panic would end the
+/// process.
+struct Leaked<T>(VecDeque<T>);
+
+impl<T> Drop for Leaked<T> {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.0).into_iter().for_each(std::mem::forget);
+    }
+}
+
+/// One more handle. So many that the count might wrap end the process, as for `Arc`.
+fn add(count: &AtomicUsize) {
+    if count.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
+        std::process::abort();
+    }
+}
+
+/// A message whose send is under way: dropped if the send unwinds.
+struct Unwound<T>(ManuallyDrop<T>);
+
+impl<T> Drop for Unwound<T> {
+    fn drop(&mut self) {
+        // SAFETY: dropped only when the send unwinds, which leaves the message here.
+        unsafe { ManuallyDrop::drop(&mut self.0) };
+    }
+}
+
+/// Unlinks a node when it goes.
+struct Linked<'a, T> {
+    core: &'a Core<T>,
+    node: NonNull<Entry>,
+    side: Side,
+}
+
+impl<T> Drop for Linked<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: the node outlives this, and was linked with this side or not yet.
+        unsafe { self.core.state.lock().unlink(self.node, self.side) };
+    }
+}

@@ -1,0 +1,250 @@
+//! How a select chooses: tries every case in a random order, and if none is ready waits for all.
+//!
+//! Exactly one case has its effect. While trying, because the first that is ready ends it. While
+//! waiting, because every effect is preceded by settling the waiter, which succeeds once: by a
+//! channel for one node, by a time-out or a cancel for none, or by the select itself, when it finds
+//! a case ready while it links its nodes.
+
+use super::case::{Attempt, Purpose, SelectNode, Source};
+use super::node::End;
+use super::parcel::Parcel;
+use super::selected::SelectedOperation;
+use crate::cancel;
+use crate::fiber;
+use crate::park::{self, Outcome, Parking, Wait};
+use crate::primitives::clock::Moment;
+use std::alloc::Layout;
+use std::fmt;
+
+/// One case of a select, and its number.
+#[derive(Clone, Copy)]
+pub struct Listed<'a> {
+    pub(super) source: &'a dyn Source,
+    pub(super) index: usize,
+}
+
+impl<'a> Listed<'a> {
+    /// For the macro.
+    #[doc(hidden)]
+    pub fn new(source: &'a dyn Source, index: usize) -> Listed<'a> {
+        Listed { source, index }
+    }
+}
+
+impl fmt::Debug for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listed").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Patience {
+    None,
+    Until(Option<Moment>),
+}
+
+impl Patience {
+    pub(super) fn lasting(timeout: std::time::Duration) -> Patience {
+        Patience::Until(Some(Moment::now().saturating_add(timeout)))
+    }
+}
+
+/// What ended one round of waiting.
+enum Round<'a> {
+    Chosen(SelectedOperation<'a>),
+    /// Something changed, or the time is over: try again.
+    Look,
+}
+
+/// The result word of a wait that the select ended itself.
+const READY: u32 = u32::MAX;
+
+/// Nodes that stand on the stack; a select with more cases allocates.
+const FEW: usize = 4;
+
+/// Chooses a case and lets it have its effect; `None` when patience is over.
+///
+/// Without a wait the cases are tried twice before it gives up: between the looks at two channels
+/// somebody may fill the first and then empty the second, so that neither is found ready though one of
+/// them was at every moment.
+pub(super) fn select<'a>(
+    cases: &mut [Listed<'a>],
+    patience: Patience,
+    biased: bool,
+) -> Option<SelectedOperation<'a>> {
+    let deadline = begin(patience);
+    if !biased {
+        shuffle(cases);
+    }
+    let mut again = cases.len() > 1;
+    loop {
+        let mut parcel = Parcel::new();
+        for case in cases.iter() {
+            match case.source.attempt(&mut parcel) {
+                Attempt::Chosen => return Some(SelectedOperation::new(*case, parcel, true)),
+                Attempt::Disconnected => return Some(SelectedOperation::new(*case, parcel, false)),
+                Attempt::Promised if case.source.collect(&mut parcel) => {
+                    return Some(SelectedOperation::new(*case, parcel, true));
+                }
+                Attempt::Promised | Attempt::NotReady => {}
+            }
+        }
+        if is_over(deadline) {
+            if !std::mem::take(&mut again) {
+                return None;
+            }
+        } else if let Round::Chosen(operation) = wait(cases, deadline, Purpose::Effect, parcel) {
+            return Some(operation);
+        } else {
+            // All cases were watched at once: what follows is the last look.
+            again = false;
+        }
+    }
+}
+
+/// Waits until a case may be ready, and returns its number; `None` when patience is over.
+pub(super) fn ready(cases: &mut [Listed<'_>], patience: Patience, biased: bool) -> Option<usize> {
+    let deadline = begin(patience);
+    if !biased {
+        shuffle(cases);
+    }
+    loop {
+        if let Some(case) = cases.iter().find(|case| case.source.is_ready()) {
+            return Some(case.index);
+        }
+        if is_over(deadline) {
+            return None;
+        }
+        wait(cases, deadline, Purpose::Watch, Parcel::new());
+    }
+}
+
+/// The deadline: of a select without patience, one that is over. One that may wait is charged.
+fn begin(patience: Patience) -> Option<Moment> {
+    match patience {
+        Patience::None => Some(Moment::default()),
+        Patience::Until(deadline) => {
+            park::charge_current();
+            deadline
+        }
+    }
+}
+
+fn is_over(deadline: Option<Moment>) -> bool {
+    match deadline {
+        None => false,
+        Some(deadline) => deadline == Moment::default() || deadline <= Moment::now(),
+    }
+}
+
+/// A random order, all of them about equally likely.
+fn shuffle(cases: &mut [Listed<'_>]) {
+    for last in (1..cases.len()).rev() {
+        let other = (u64::from(fiber::random()) * (last as u64 + 1)) >> 32;
+        cases.swap(last, other as usize);
+    }
+}
+
+#[inline(never)]
+fn wait<'a>(
+    cases: &[Listed<'a>],
+    deadline: Option<Moment>,
+    purpose: Purpose,
+    mut parcel: Parcel,
+) -> Round<'a> {
+    let parking = Parking::begin();
+    let layouts = cases.iter().map(|case| case.source.layout());
+    // One room for whatever comes: only who settles the wait writes.
+    let slot = match purpose {
+        Purpose::Effect => parcel.room(layouts.fold(Layout::new::<()>(), larger)),
+        Purpose::Watch => std::ptr::null_mut(),
+    };
+    let node = |position: usize| {
+        let receives = cases.get(position).is_some_and(|case| case.source.receives());
+        let slot = if receives { slot } else { std::ptr::null_mut() };
+        SelectNode::new(parking.waiter(), position as u32, slot)
+    };
+    let (few, many): ([SelectNode; FEW], Vec<SelectNode>);
+    let nodes = if cases.len() <= FEW {
+        few = std::array::from_fn(node);
+        &few[..cases.len()]
+    } else {
+        many = (0..cases.len()).map(node).collect();
+        &many[..]
+    };
+    let outcome = park_linked(&parking, cases, nodes, deadline, purpose);
+    match outcome {
+        Outcome::Woken(READY) | Outcome::TimedOut => Round::Look,
+        Outcome::Woken(position) => {
+            let (case, node) = (cases[position as usize], &nodes[position as usize]);
+            node.reclaim();
+            conclude(case, node.end(), parcel)
+        }
+        Outcome::Cancelled => cancel::unwind(),
+    }
+}
+
+fn larger(one: Layout, two: Layout) -> Layout {
+    let (size, align) = (one.size().max(two.size()), one.align().max(two.align()));
+    Layout::from_size_align(size, align).expect("the size of one type, the alignment of another")
+}
+
+/// Links the nodes, waits, and unlinks them.
+fn park_linked(
+    parking: &Parking,
+    cases: &[Listed<'_>],
+    nodes: &[SelectNode],
+    deadline: Option<Moment>,
+    purpose: Purpose,
+) -> Outcome {
+    let mut linked = Linked { cases, nodes, purpose, count: 0 };
+    for (case, node) in cases.iter().zip(nodes) {
+        // SAFETY: `linked` unlinks it before it goes.
+        if !unsafe { case.source.link(node, purpose) } {
+            return parking.end(READY);
+        }
+        linked.count += 1;
+    }
+    let due = cases.iter().filter_map(|case| case.source.due()).map(|due| due.0);
+    let deadline = due.chain(deadline).min();
+    parking.park(Wait { deadline, ..Wait::cancellable("select") })
+}
+
+/// Unlinks the first `count` nodes when it goes.
+struct Linked<'a, 'b> {
+    cases: &'a [Listed<'b>],
+    nodes: &'a [SelectNode],
+    purpose: Purpose,
+    count: usize,
+}
+
+impl Drop for Linked<'_, '_> {
+    fn drop(&mut self) {
+        for (case, node) in self.cases.iter().zip(self.nodes).take(self.count) {
+            if node.end() == End::Open {
+                // SAFETY: linked there, for this purpose.
+                unsafe { case.source.unlink(node, self.purpose) };
+            }
+        }
+    }
+}
+
+/// What a channel's ending the wait comes to.
+fn conclude<'a>(case: Listed<'a>, end: End, mut parcel: Parcel) -> Round<'a> {
+    match end {
+        End::Done => {
+            // SAFETY: so says the end.
+            unsafe { case.source.accept(&mut parcel) };
+            Round::Chosen(SelectedOperation::new(case, parcel, true))
+        }
+        End::Disconnected => Round::Chosen(SelectedOperation::new(case, parcel, false)),
+        End::Promised if !case.source.receives() => {
+            Round::Chosen(SelectedOperation::new(case, parcel, true))
+        }
+        End::Promised if case.source.collect(&mut parcel) => {
+            Round::Chosen(SelectedOperation::new(case, parcel, true))
+        }
+        End::Promised | End::Look | End::Open => Round::Look,
+    }
+}

@@ -1,0 +1,300 @@
+//! `select!`: the cases are read one by one (`@read`), each handle is bound to a name (`@bind`), and
+//! the chosen case's code is looked up by its number (`@run`).
+//!
+//! The names that `@bind` gives are all `handle`: each step of the macro has names of its own, so
+//! they do not meet, nor can a body see them.
+
+/// What the macros call; for them only.
+#[doc(hidden)]
+pub mod internal {
+    use super::super::engine::{self, Patience};
+    use super::super::selected::SelectedOperation;
+    use std::time::Duration;
+
+    pub use super::super::case::{Case, Source};
+    pub use super::super::engine::Listed;
+
+    /// The number of the case that was chosen; one that no case has, if none was.
+    #[inline]
+    pub fn number(chosen: &Option<SelectedOperation<'_>>) -> usize {
+        chosen.as_ref().map_or(usize::MAX, SelectedOperation::index)
+    }
+
+    /// What was chosen.
+    #[inline]
+    #[track_caller]
+    pub fn chosen(chosen: Option<SelectedOperation<'_>>) -> SelectedOperation<'_> {
+        chosen.expect("a case has the number only if it was chosen")
+    }
+
+    /// Waits as long as it takes.
+    pub fn wait<'a>(cases: &mut [Listed<'a>], biased: bool) -> Option<SelectedOperation<'a>> {
+        engine::select(cases, Patience::Until(None), biased)
+    }
+
+    /// Does not wait.
+    pub fn poll<'a>(cases: &mut [Listed<'a>], biased: bool) -> Option<SelectedOperation<'a>> {
+        engine::select(cases, Patience::None, biased)
+    }
+
+    /// Waits for `timeout` at most.
+    pub fn wait_for<'a>(
+        cases: &mut [Listed<'a>],
+        biased: bool,
+        timeout: Duration,
+    ) -> Option<SelectedOperation<'a>> {
+        engine::select(cases, Patience::lasting(timeout), biased)
+    }
+}
+
+/// Waits for several operations and carries out the one that is ready first; of several, a random
+/// one.
+///
+/// | case | it is ready when |
+/// |---|---|
+/// | `recv(r) -> message => body` | there is a message, or all senders are gone |
+/// | `send(s, value) -> result => body` | there is room, or all receivers are gone |
+/// | `wait(case) -> output => body` | the [`Case`](crate::channel::Case) says so |
+/// | `default => body` | no other is, now |
+/// | `default(timeout) => body` | no other has been for that long |
+///
+/// The syntax is `crossbeam-channel`'s, `wait` apart. Handles are given by value or by reference, by
+/// any expression; all are evaluated first. The value of a `send` is evaluated when it has been chosen:
+/// its room, or the receiver of a rendezvous, is kept for it meanwhile, and given back if the expression
+/// unwinds. A body is a block, or an expression and a comma. The bodies have one type, which is the
+/// macro's.
+///
+/// A fiber that is cancelled unwinds if it has to wait; no operation has taken effect then.
+///
+/// ```
+/// use std::time::Duration;
+/// use volt::channel::{bounded, select, unbounded};
+///
+/// let (s1, r1) = unbounded();
+/// let (s2, r2) = bounded(1);
+/// s1.send(10).unwrap();
+///
+/// // Both are ready: one of them is carried out.
+/// select! {
+///     recv(r1) -> message => assert_eq!(message, Ok(10)),
+///     send(s2, 20) -> result => {
+///         assert_eq!(result, Ok(()));
+///         assert_eq!(r2.recv(), Ok(20));
+///     }
+/// }
+///
+/// let (_s, nothing) = unbounded::<u8>();
+/// let waited = select! {
+///     recv(nothing) -> _ => false,
+///     default(Duration::from_millis(1)) => true,
+/// };
+/// assert!(waited);
+/// ```
+#[macro_export]
+macro_rules! select {
+    ($($tokens:tt)*) => {
+        $crate::__select_internal!(@read false [] [] $($tokens)*)
+    };
+}
+
+/// As [`select!`](crate::select), but of several operations that are ready the first one is carried
+/// out.
+///
+/// ```
+/// use volt::channel::{select_biased, unbounded};
+///
+/// let ((s1, r1), (s2, r2)) = (unbounded(), unbounded());
+/// s1.send(1).unwrap();
+/// s2.send(2).unwrap();
+/// let first = select_biased! {
+///     recv(r1) -> message => message,
+///     recv(r2) -> message => message,
+/// };
+/// assert_eq!(first, Ok(1));
+/// ```
+#[macro_export]
+macro_rules! select_biased {
+    ($($tokens:tt)*) => {
+        $crate::__select_internal!(@read true [] [] $($tokens)*)
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_internal {
+    // ---- @read biased [cases] [default] tokens ----
+    (@read $biased:tt [] []) => {
+        $crate::__select_internal!(@error "empty `select!` block")
+    };
+    (@read $biased:tt [$($cases:tt)*] $default:tt) => {
+        $crate::__select_internal!(@bind $biased $default [] (0) $($cases)*)
+    };
+    (@read $biased:tt $cases:tt $default:tt recv($r:expr $(,)?) -> $p:pat => $($rest:tt)*) => {
+        $crate::__select_internal!(@body $biased $cases $default (recv ($r) () ($p)) $($rest)*)
+    };
+    (@read $biased:tt $cases:tt $default:tt send($s:expr, $m:expr $(,)?) -> $p:pat => $($rest:tt)*) => {
+        $crate::__select_internal!(@body $biased $cases $default (send ($s) ($m) ($p)) $($rest)*)
+    };
+    (@read $biased:tt $cases:tt $default:tt wait($c:expr $(,)?) -> $p:pat => $($rest:tt)*) => {
+        $crate::__select_internal!(@body $biased $cases $default (wait ($c) () ($p)) $($rest)*)
+    };
+    (@read $biased:tt $cases:tt [] default $(())? => $($rest:tt)*) => {
+        $crate::__select_internal!(@body $biased $cases [] (default ()) $($rest)*)
+    };
+    (@read $biased:tt $cases:tt [] default($t:expr $(,)?) => $($rest:tt)*) => {
+        $crate::__select_internal!(@body $biased $cases [] (default ($t)) $($rest)*)
+    };
+    (@read $biased:tt $cases:tt [$($first:tt)+] default $($rest:tt)*) => {
+        $crate::__select_internal!(@error "there can be only one `default` case in a `select!` block")
+    };
+    (@read $biased:tt $cases:tt $default:tt $($rest:tt)*) => {
+        $crate::__select_internal!(@error concat!(
+            "expected `recv(r) -> pattern => body`, `send(s, value) -> pattern => body`, ",
+            "`wait(case) -> pattern => body`, `default => body` or `default(timeout) => body`, ",
+            "each body a block or followed by a comma; found: ",
+            stringify!($($rest)*)
+        ))
+    };
+
+    // ---- @body biased [cases] [default] head tokens: splits the body off ----
+    (@body $biased:tt $cases:tt $default:tt $head:tt $body:block, $($rest:tt)*) => {
+        $crate::__select_internal!(@add $biased $cases $default $head ($body) $($rest)*)
+    };
+    (@body $biased:tt $cases:tt $default:tt $head:tt $body:expr, $($rest:tt)*) => {
+        $crate::__select_internal!(@add $biased $cases $default $head ($body) $($rest)*)
+    };
+    (@body $biased:tt $cases:tt $default:tt $head:tt $body:expr) => {
+        $crate::__select_internal!(@add $biased $cases $default $head ($body))
+    };
+    (@body $biased:tt $cases:tt $default:tt $head:tt $body:block $($rest:tt)*) => {
+        $crate::__select_internal!(@add $biased $cases $default $head ($body) $($rest)*)
+    };
+    (@body $biased:tt $cases:tt $default:tt $head:tt $($rest:tt)*) => {
+        $crate::__select_internal!(@error concat!(
+            "expected a block, or an expression and a comma, found: ",
+            stringify!($($rest)*)
+        ))
+    };
+
+    (@add $biased:tt $cases:tt [] (default $timeout:tt) $body:tt $($rest:tt)*) => {
+        $crate::__select_internal!(@read $biased $cases [$timeout $body] $($rest)*)
+    };
+    (@add $biased:tt [$($cases:tt)*] $default:tt ($($head:tt)*) $body:tt $($rest:tt)*) => {
+        $crate::__select_internal!(
+            @read $biased [$($cases)* ($($head)* $body)] $default $($rest)*
+        )
+    };
+
+    // ---- @bind biased [default] [bound] (number) cases: evaluates the handles, in order ----
+    (
+        @bind $biased:tt $default:tt [$($bound:tt)*] $number:tt
+        (recv ($r:expr) () $pattern:tt $body:tt) $($rest:tt)*
+    ) => {
+        match $r {
+            ref handle => {
+                let handle: &$crate::channel::Receiver<_> = handle;
+                $crate::__select_internal!(
+                    @bind $biased $default
+                    [$($bound)* (recv handle $number () $pattern $body)] ($number + 1) $($rest)*
+                )
+            }
+        }
+    };
+    (
+        @bind $biased:tt $default:tt [$($bound:tt)*] $number:tt
+        (send ($s:expr) $message:tt $pattern:tt $body:tt) $($rest:tt)*
+    ) => {
+        match $s {
+            ref handle => {
+                let handle: &$crate::channel::Sender<_> = handle;
+                $crate::__select_internal!(
+                    @bind $biased $default
+                    [$($bound)* (send handle $number $message $pattern $body)]
+                    ($number + 1) $($rest)*
+                )
+            }
+        }
+    };
+    (
+        @bind $biased:tt $default:tt [$($bound:tt)*] $number:tt
+        (wait ($c:expr) () $pattern:tt $body:tt) $($rest:tt)*
+    ) => {
+        match $c {
+            ref handle => $crate::__select_internal!(
+                @bind $biased $default
+                [$($bound)* (wait handle $number () $pattern $body)] ($number + 1) $($rest)*
+            ),
+        }
+    };
+
+    // ---- the choice ----
+    (@bind $biased:tt [] $bound:tt $count:tt) => {
+        $crate::__select_internal!(
+            @choose (wait) ($biased) ({
+                ::core::unreachable!("a select without a default ends by a choice")
+            }) $bound
+        )
+    };
+    (@bind $biased:tt [() $body:tt] $bound:tt $count:tt) => {
+        $crate::__select_internal!(@choose (poll) ($biased) $body $bound)
+    };
+    (@bind $biased:tt [($timeout:expr) $body:tt] $bound:tt $count:tt) => {
+        $crate::__select_internal!(@choose (wait_for) ($biased, $timeout) $body $bound)
+    };
+    (
+        @choose ($how:ident) ($($argument:tt)*) ($default:expr)
+        [$(($kind:ident $handle:ident $number:tt $message:tt $pattern:tt $body:tt))*]
+    ) => {{
+        // Mutable: they are shuffled.
+        let mut cases: [$crate::channel::internal::Listed<'_>; 0 $(+ $crate::__select_internal!(@one $kind))*] =
+            [$($crate::channel::internal::Listed::new($handle, $number)),*];
+        let chosen = $crate::channel::internal::$how(&mut cases, $($argument)*);
+        let number = $crate::channel::internal::number(&chosen);
+        $crate::__select_internal!(
+            @run chosen number ($default) $(($kind $handle $number $message $pattern $body))*
+        )
+    }};
+    (@one $kind:ident) => { 1 };
+
+    // ---- @run chosen number (default) cases ----
+    // Each branch moves the operation away before the body, which may move the handles.
+    (@run $chosen:ident $number:ident ($default:expr)) => {{
+        ::core::mem::forget($chosen);
+        $default
+    }};
+    (
+        @run $chosen:ident $number:ident $default:tt
+        (recv $handle:ident $case:tt () ($pattern:pat) ($body:expr)) $($rest:tt)*
+    ) => {
+        if $number == $case {
+            let $pattern = $crate::channel::internal::chosen($chosen).recv($handle);
+            $body
+        } else {
+            $crate::__select_internal!(@run $chosen $number $default $($rest)*)
+        }
+    };
+    (
+        @run $chosen:ident $number:ident $default:tt
+        (send $handle:ident $case:tt ($message:expr) ($pattern:pat) ($body:expr)) $($rest:tt)*
+    ) => {
+        if $number == $case {
+            let $pattern = $crate::channel::internal::chosen($chosen).send($handle, $message);
+            $body
+        } else {
+            $crate::__select_internal!(@run $chosen $number $default $($rest)*)
+        }
+    };
+    (
+        @run $chosen:ident $number:ident $default:tt
+        (wait $handle:ident $case:tt () ($pattern:pat) ($body:expr)) $($rest:tt)*
+    ) => {
+        if $number == $case {
+            let $pattern = $crate::channel::internal::chosen($chosen).complete($handle);
+            $body
+        } else {
+            $crate::__select_internal!(@run $chosen $number $default $($rest)*)
+        }
+    };
+
+    (@error $message:expr) => { ::core::compile_error!($message) };
+}

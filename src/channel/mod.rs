@@ -1,0 +1,78 @@
+//! Channels for fibers and threads, and waiting for several at once; mirrors `crossbeam-channel`.
+//!
+//! Names, signatures, errors and the syntax of [`select!`] are that crate's: a program that uses it
+//! needs only change the path.
+//!
+//! ```
+//! use volt::channel::{bounded, select, unbounded};
+//!
+//! volt::run(|| {
+//!     let (work, jobs) = bounded(16);
+//!     let (done, results) = unbounded();
+//!     for _ in 0..4 {
+//!         let (jobs, done) = (jobs.clone(), done.clone());
+//!         volt::go(move || jobs.iter().for_each(|n: u64| done.send(n * n).unwrap()));
+//!     }
+//!     drop(done);
+//!     let (mut next, mut sum) = (1, 0);
+//!     while next <= 100 {
+//!         select! {
+//!             send(work, next) -> sent => { sent.unwrap(); next += 1; }
+//!             recv(results) -> square => sum += square.unwrap(),
+//!         }
+//!     }
+//!     drop(work);
+//!     sum += results.iter().sum::<u64>();
+//!     assert_eq!(sum, 338_350);
+//! });
+//! ```
+//!
+//! # Waiting
+//!
+//! Where an operation has to wait, a fiber leaves its worker to others and a plain thread blocks; the
+//! two sides of a channel may be of either kind. Those who wait are served in order.
+//!
+//! # Cancellation
+//!
+//! A wait of a fiber that is cancelled unwinds the fiber. Nothing is lost by it: a message was
+//! received, or is still in the channel, or is dropped with the sender whose send did not happen. One
+//! wait is not ended by a cancel or a time-out: a receiver of a rendezvous channel that was paired with
+//! a `select`'s send waits until the sender's message has been made.
+//!
+//! # What differs from `crossbeam-channel`
+//!
+//! - Deadlines may be `volt::time`'s instants too.
+//! - If the expression of a chosen `send` in `select!` panics, the operation is given up; there the
+//!   process is aborted.
+//! - `select!` has one more kind of case, [`wait`](Case).
+
+mod case;
+mod core;
+mod engine;
+mod error;
+mod iter;
+mod macros;
+mod make;
+mod node;
+mod parcel;
+mod receiver;
+mod select;
+mod selected;
+mod sender;
+mod state;
+mod timed;
+
+pub use crate::{select, select_biased};
+pub use case::{Case, Permit};
+pub use error::{
+    ReadyTimeoutError, RecvError, RecvTimeoutError, SelectTimeoutError, SendError,
+    SendTimeoutError, TryReadyError, TryRecvError, TrySelectError, TrySendError,
+};
+pub use iter::{IntoIter, Iter, TryIter};
+#[doc(hidden)]
+pub use macros::internal;
+pub use make::{after, at, bounded, never, tick, unbounded};
+pub use receiver::Receiver;
+pub use select::Select;
+pub use selected::SelectedOperation;
+pub use sender::Sender;

@@ -1,0 +1,116 @@
+//! Receivers whose messages the clock makes: `after`, `at` and `tick`. Nothing is stored and nobody
+//! is woken: a message is there when its time has come, and a waiter sets its deadline to that.
+
+use crate::park::{Outcome, Parking, Wait};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::error::{RecvTimeoutError, TryRecvError};
+use crate::cancel;
+
+/// A clock's messages.
+pub(super) trait Timed<T>: Send + Sync {
+    /// Takes the message that is due. `asked` is when the receiver began to wait for it.
+    fn take(&self, asked: Moment) -> Option<T>;
+
+    /// When the next message is due; `Moment::NEVER` for no more.
+    fn due(&self) -> Moment;
+}
+
+/// One message, at its time.
+pub(super) struct Once {
+    pub(super) when: Instant,
+    pub(super) due: Moment,
+    pub(super) taken: AtomicBool,
+}
+
+impl Timed<Instant> for Once {
+    fn take(&self, _asked: Moment) -> Option<Instant> {
+        let now = self.due <= Moment::now() && !self.taken.swap(true, Ordering::Relaxed);
+        now.then_some(self.when)
+    }
+
+    fn due(&self) -> Moment {
+        if self.taken.load(Ordering::Relaxed) { Moment::NEVER } else { self.due }
+    }
+}
+
+/// A message every period; those that nobody took in time are left out.
+pub(super) struct Ticks {
+    /// The same moment on both clocks.
+    start: (Instant, Moment),
+    period: u64,
+    /// When the next one is due, in nanoseconds. Moved on by whoever takes it: only once, since it
+    /// only grows.
+    next: AtomicU64,
+}
+
+impl Ticks {
+    pub(super) fn new(first: Instant, due: Moment, period: Duration) -> Ticks {
+        let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        Ticks { start: (first, due), period, next: AtomicU64::new(due.as_nanos()) }
+    }
+}
+
+impl Timed<Instant> for Ticks {
+    fn take(&self, asked: Moment) -> Option<Instant> {
+        let mut due = self.next.load(Ordering::Relaxed);
+        while due <= Moment::now().as_nanos() {
+            // Who waited for it in time gets the next one a period later; who came late, a period
+            // after it came. A period of zero is always due.
+            let next = due.max(asked.as_nanos()).saturating_add(self.period);
+            let moved = self.next.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
+            match moved {
+                Ok(_) => {
+                    let later = Moment::from_nanos(due).since(self.start.1);
+                    return Some(self.start.0 + later);
+                }
+                Err(seen) => due = seen,
+            }
+        }
+        None
+    }
+
+    fn due(&self) -> Moment {
+        Moment::from_nanos(self.next.load(Ordering::Relaxed))
+    }
+}
+
+pub(super) fn try_recv<T>(clock: &dyn Timed<T>) -> Result<T, TryRecvError> {
+    clock.take(Moment::now()).ok_or(TryRecvError::Empty)
+}
+
+pub(super) fn recv<T>(
+    clock: &dyn Timed<T>,
+    deadline: Option<Moment>,
+) -> Result<T, RecvTimeoutError> {
+    let asked = Moment::now();
+    loop {
+        if let Some(message) = clock.take(asked) {
+            return Ok(message);
+        }
+        if deadline.is_some_and(|deadline| deadline <= Moment::now()) {
+            return Err(RecvTimeoutError::Timeout);
+        }
+        let due = clock.due();
+        sleep_until(deadline.map_or(due, |deadline| deadline.min(due)));
+    }
+}
+
+/// Nothing ever comes: waits for `deadline`, or for a cancel.
+pub(super) fn never(deadline: Option<Moment>) -> RecvTimeoutError {
+    let deadline = deadline.unwrap_or(Moment::NEVER);
+    while deadline > Moment::now() {
+        sleep_until(deadline);
+    }
+    RecvTimeoutError::Timeout
+}
+
+fn sleep_until(deadline: Moment) {
+    let deadline = (deadline != Moment::NEVER).then_some(deadline);
+    let wait = Wait { deadline, ..Wait::cancellable("receive from a clock") };
+    if Parking::begin().park(wait) == Outcome::Cancelled {
+        cancel::unwind();
+    }
+}

@@ -1,0 +1,138 @@
+//! `park` as the models see it: a waiter is a lock and a condition variable of loom's, and whoever is
+//! marked as cancelled gives up each wait that allows it, at some moment after its node was linked.
+
+pub(crate) mod queue;
+
+use crate::primitives::clock::Moment;
+use loom::sync::{Condvar, Mutex};
+use std::cell::Cell;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Woken(u32),
+    TimedOut,
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Late;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) object: usize,
+    pub(crate) deadline: Option<Moment>,
+    pub(crate) cancellable: bool,
+}
+
+impl Wait {
+    pub(crate) fn new(_: &'static str) -> Wait {
+        Wait { object: 0, deadline: None, cancellable: false }
+    }
+
+    pub(crate) fn cancellable(reason: &'static str) -> Wait {
+        Wait { cancellable: true, ..Wait::new(reason) }
+    }
+}
+
+loom::thread_local! {
+    static CANCELLED: Cell<bool> = Cell::new(false);
+}
+
+/// Runs `f` as one who is cancelled.
+pub(crate) fn cancelled<R>(f: impl FnOnce() -> R) -> R {
+    CANCELLED.with(|cancelled| cancelled.set(true));
+    let result = f();
+    CANCELLED.with(|cancelled| cancelled.set(false));
+    result
+}
+
+#[derive(Debug)]
+struct Block {
+    ended: Mutex<Option<Outcome>>,
+    condvar: Condvar,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaiterPtr(*const Block);
+
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Wake(Arc<Block>);
+
+impl WaiterPtr {
+    /// # Safety
+    ///
+    /// The caller holds the lock of a source that has a node of this waiter linked.
+    pub(crate) unsafe fn offer(self, outcome: Outcome) -> Result<Option<Wake>, Late> {
+        // SAFETY: the waiter holds its block until the node is unlinked.
+        let block = unsafe {
+            Arc::increment_strong_count(self.0);
+            Arc::from_raw(self.0)
+        };
+        let late = {
+            let mut ended = block.ended.lock().unwrap();
+            let late = ended.is_some();
+            ended.get_or_insert(outcome);
+            late
+        };
+        if late { Err(Late) } else { Ok(Some(Wake(block))) }
+    }
+}
+
+pub(crate) fn wake(wake: Wake) {
+    // The lock orders this after the sleeper's check.
+    drop(wake.0.ended.lock().unwrap());
+    wake.0.condvar.notify_one();
+}
+
+#[derive(Debug)]
+pub(crate) struct Parking(Arc<Block>);
+
+impl Parking {
+    pub(crate) fn begin() -> Parking {
+        Parking(Arc::new(Block { ended: Mutex::new(None), condvar: Condvar::new() }))
+    }
+
+    pub(crate) fn waiter(&self) -> WaiterPtr {
+        WaiterPtr(Arc::as_ptr(&self.0))
+    }
+
+    pub(crate) fn keeps_thread(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn park(&self, wait: Wait) -> Outcome {
+        let mut ended = self.0.ended.lock().unwrap();
+        loop {
+            if let Some(outcome) = *ended {
+                return outcome;
+            }
+            if wait.cancellable && CANCELLED.with(Cell::get) {
+                *ended = Some(Outcome::Cancelled);
+            } else {
+                ended = self.0.condvar.wait(ended).unwrap();
+            }
+        }
+    }
+}
+
+/// Everybody's patience is over at once, as a fiber's is.
+#[derive(Debug)]
+pub(crate) struct Patience;
+
+impl Patience {
+    pub(crate) fn new() -> Patience {
+        Patience
+    }
+
+    pub(crate) fn is_over(&mut self) -> bool {
+        true
+    }
+}
+
+pub(crate) fn spin(_: impl FnMut() -> bool) -> bool {
+    false
+}
+
+pub(crate) fn charge_current() {}

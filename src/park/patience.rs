@@ -1,0 +1,59 @@
+//! How long one waits on the processor before one waits properly, and how long behind others.
+
+use super::current_fiber;
+use crate::primitives::clock::Moment;
+use crate::primitives::thread;
+use std::time::Duration;
+
+/// How long a waiter that blocks its thread lets others overtake it.
+const LIMIT: Duration = Duration::from_micros(500);
+
+/// Rounds of a spinning thread; each is twice as long as the one before.
+const ROUNDS: u32 = 6;
+
+/// Then it lets other threads run so many times: the one that it waits for may have no processor.
+const YIELDS: u32 = 4;
+
+/// When a waiter that has been woken and found its turn taken should be served before others.
+#[derive(Debug)]
+pub(crate) struct Patience(Option<Moment>);
+
+impl Patience {
+    pub(crate) fn new() -> Patience {
+        Patience(None)
+    }
+
+    /// Called each time that the waiter was overtaken. A fiber's patience is over at once: to be
+    /// handed something costs it nothing. A thread takes long to come.
+    pub(crate) fn is_over(&mut self) -> bool {
+        if current_fiber().is_some() {
+            return true;
+        }
+        let now = Moment::now();
+        now.since(*self.0.get_or_insert(now)) >= LIMIT
+    }
+}
+
+/// Tries for some microseconds on a plain thread, whose sleep costs much more. A fiber does not
+/// spin: to leave costs it less, and the owner may be a fiber of the same worker.
+#[inline]
+pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
+    if current_fiber().is_some() {
+        return false;
+    }
+    for round in 0..ROUNDS {
+        for _ in 0..1 << round {
+            std::hint::spin_loop();
+        }
+        if try_once() {
+            return true;
+        }
+    }
+    for _ in 0..YIELDS {
+        thread::yield_now();
+        if try_once() {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,123 @@
+//! Who sleeps, who searches, who is woken.
+
+use super::super::idle::{Idle, Left};
+use super::{bench, config};
+use std::time::Duration;
+
+#[test]
+fn any_number_of_workers_lies_down_and_the_lowest_is_woken_first() {
+    for workers in [1, 63, 64, 65, 200, 1024] {
+        let idle = Idle::new(workers, workers);
+        (0..workers).rev().for_each(|index| idle.park(index, false));
+        assert_eq!(idle.counts(), (workers as u64, 0));
+        for expected in 0..workers {
+            assert_eq!(idle.notify(None), Some(expected));
+            assert_eq!(idle.counts(), ((workers - expected) as u64 - 1, 1));
+            assert_eq!(idle.notify(None), None, "one searches");
+            assert_eq!(idle.unpark(expected), Left::Claimed);
+            assert!(idle.end_search(), "it was the last searcher");
+        }
+        assert_eq!((idle.notify(None), idle.counts()), (None, (0, 0)));
+    }
+}
+
+#[test]
+fn at_most_half_of_the_workers_search() {
+    for (workers, searchers) in [(1, 1), (2, 1), (3, 2), (4, 2), (8, 4), (9, 5)] {
+        let idle = Idle::new(workers, workers);
+        let admitted = (0..workers).filter(|_| idle.begin_search()).count();
+        assert_eq!(admitted, searchers, "of {workers}");
+        assert_eq!((1..searchers).filter(|_| idle.end_search()).count(), 0);
+        assert!(idle.end_search(), "only the last is told so");
+        assert!(idle.begin_search());
+    }
+}
+
+#[test]
+fn the_one_in_the_poller_is_woken_last() {
+    let idle = Idle::new(3, 3);
+    (0..3).for_each(|index| idle.park(index, false));
+    let woken = (0..3).map(|_| {
+        let index = idle.notify(Some(0)).unwrap();
+        assert_eq!(idle.unpark(index), Left::Claimed);
+        assert!(idle.end_search());
+        index
+    });
+    assert_eq!(woken.collect::<Vec<_>>(), [1, 2, 0]);
+}
+
+#[test]
+fn a_searcher_that_lies_down_ceases_to_search() {
+    let idle = Idle::new(2, 2);
+    assert!(idle.begin_search());
+    idle.park(0, true);
+    assert_eq!(idle.counts(), (1, 0));
+    assert_eq!(idle.unpark(0), Left::ByItself);
+    assert_eq!(idle.counts(), (0, 0));
+}
+
+/// Whatever came before the worker was seen parked is found by its last look.
+#[test]
+fn the_last_look_sees_every_queue() {
+    type Put = fn(&super::Bench<'_>);
+    let places: [(&str, Put); 5] = [
+        ("slot", |bench| assert!(bench.core(0).slot.put(bench.fibers[0]).is_none())),
+        ("ring", |bench| bench.fill_ring(0, [0])),
+        ("mailbox", |bench| bench.core(0).mailbox.push(bench.fibers[0]).unwrap()),
+        ("injector", |bench| bench.fill_injector([0])),
+        ("another's ring", |bench| bench.fill_ring(1, [0])),
+    ];
+    let own = places.len() - 1;
+    for (stealing, places) in [(true, &places[..]), (false, &places[..own])] {
+        for (place, put) in places {
+            let mut config = config(2);
+            config.stealing = stealing;
+            bench(config, 1, |bench| {
+                put(bench);
+                bench.workers[0].park();
+                let slept = bench.core(0).stats.parked.get();
+                assert_eq!(slept, 0, "asleep over work in its {place}");
+                assert!(bench.workers[0].searching.get(), "whatever the limit says");
+                assert_eq!(bench.find(0), Some(0), "{place}");
+                assert_eq!(bench.shared.idle.counts(), (0, 0));
+            });
+        }
+    }
+    bench(config(2), 0, |bench| {
+        bench.workers[0].park();
+        assert_eq!(bench.core(0).stats.parked.get(), 1);
+    });
+}
+
+/// A worker that wakes by itself is no searcher, else nobody would be woken ever after.
+#[test]
+fn who_wakes_by_itself_does_not_search() {
+    bench(config(2), 0, |bench| {
+        for _ in 0..5 {
+            bench.workers[0].park();
+            assert!(!bench.workers[0].searching.get());
+        }
+        assert_eq!(bench.core(0).stats.parked.get(), 5);
+        assert_eq!(bench.shared.idle.counts(), (0, 0));
+    });
+}
+
+#[test]
+fn who_is_claimed_searches() {
+    let mut config = config(1);
+    config.park_timeout = Some(Duration::from_secs(20));
+    bench(config, 0, |bench| {
+        let shared = bench.shared;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !shared.idle.is_parked(0) {
+                    std::thread::yield_now();
+                }
+                shared.notify();
+            });
+            bench.workers[0].park();
+        });
+        assert!(bench.workers[0].searching.get());
+        assert_eq!((bench.shared.idle.counts(), bench.wakes()), ((0, 1), 1));
+    });
+}

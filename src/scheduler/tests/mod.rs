@@ -1,0 +1,149 @@
+//! The scheduler's parts, without threads: workers that do what the test tells them, one step at a
+//! time.
+
+mod idle;
+mod placement;
+mod queues;
+mod ring;
+mod search;
+mod tick;
+mod wakes;
+
+use super::config::{Config, Migrate, Placement};
+use super::core::Core;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::fiber::{self, FiberPtr, Spec};
+use crate::primitives::clock::Moment;
+use crate::stack::StackSize;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::time::Duration;
+
+/// Fresh fibers that never run; ended when this goes.
+pub(super) struct Fibers(pub(super) Vec<FiberPtr>);
+
+impl Fibers {
+    pub(super) fn new(count: usize) -> Fibers {
+        Fibers::of(std::ptr::null(), count)
+    }
+
+    fn of(scheduler: *const (), count: usize) -> Fibers {
+        let make = |_| {
+            let spec = Spec {
+                scheduler,
+                site: Location::caller(),
+                name: None,
+                size: StackSize::DEFAULT,
+                sampled: false,
+            };
+            // SAFETY: nothing is borrowed, and nothing of the scheduler is reached.
+            let fiber = unsafe { fiber::allocate(spec, || ()) };
+            fiber.state().detach().expect("a fresh fiber is not done");
+            fiber
+        };
+        Fibers((0..count).map(make).collect())
+    }
+
+    /// Which fiber of these has which number.
+    fn numbers(&self) -> HashMap<usize, usize> {
+        self.0.iter().enumerate().map(|(i, fiber)| (fiber.as_ptr() as usize, i)).collect()
+    }
+}
+
+impl Drop for Fibers {
+    fn drop(&mut self) {
+        for fiber in self.0.drain(..) {
+            assert!(fiber.state().start());
+            // SAFETY: just started, never run, and in no queue any more.
+            assert!(unsafe { fiber::fail(fiber, Box::new(())) }.is_none());
+        }
+    }
+}
+
+fn config(workers: usize) -> Config {
+    Config {
+        workers,
+        stack_size: StackSize::DEFAULT,
+        migrate: Migrate::Anytime,
+        placement: Placement::Injector,
+        injector_every: None,
+        stealing: true,
+        steal_attempts: 32,
+        // Who goes to sleep comes back, so that a test that is wrong fails.
+        park_timeout: Some(Duration::from_millis(1)),
+        max_blocking: 512,
+        stall_period: None,
+        learn_blocking: true,
+        force_migrate: false,
+        thread_name: "bench".to_owned(),
+        on_thread_start: None,
+        on_thread_stop: None,
+        on_stall: None,
+        on_deadlock: None,
+        stack_age: Duration::from_secs(2),
+    }
+}
+
+/// A scheduler and its workers, all of them in the hands of the test.
+struct Bench<'a> {
+    shared: &'a Shared,
+    workers: &'a [Worker<'a>],
+    fibers: &'a [FiberPtr],
+}
+
+impl Bench<'_> {
+    fn core(&self, index: usize) -> &Core {
+        self.shared.cores.get(index)
+    }
+
+    /// The number of `fiber` among those of the bench.
+    fn number(&self, fiber: FiberPtr) -> usize {
+        self.fibers.iter().position(|other| *other == fiber).expect("a fiber of the bench")
+    }
+
+    /// What worker `index` runs next, by number.
+    fn find(&self, index: usize) -> Option<usize> {
+        self.workers[index].find().map(|fiber| self.number(fiber))
+    }
+
+    /// The ring of worker `index`, emptied.
+    fn ring(&self, index: usize) -> Vec<usize> {
+        let core = self.core(index);
+        std::iter::from_fn(|| core.ring.pop()).map(|fiber| self.number(fiber)).collect()
+    }
+
+    fn fill_ring(&self, index: usize, fibers: impl IntoIterator<Item = usize>) {
+        for fiber in fibers {
+            assert!(self.core(index).ring.push(self.fibers[fiber]).is_ok());
+        }
+    }
+
+    fn fill_injector(&self, fibers: impl IntoIterator<Item = usize>) {
+        for fiber in fibers {
+            assert!(self.shared.injector.push(self.fibers[fiber]).is_ok());
+        }
+    }
+
+    /// Worker `index` goes to bed as far as others can tell.
+    fn lies_down(&self, index: usize) {
+        self.shared.idle.park(index, false);
+    }
+
+    fn wakes(&self) -> u64 {
+        self.shared.outside.wakes.get()
+    }
+}
+
+/// Runs `test` on a bench with as many workers as `config` says and `count` fresh fibers.
+fn bench(config: Config, count: usize, test: impl FnOnce(&Bench<'_>)) {
+    let shared = Shared::new(config.clone(), config.workers).unwrap();
+    let fibers = Fibers::of((&raw const *shared).cast(), count);
+    let workers: Vec<_> =
+        (0..config.workers).map(|_| Worker::new(&shared, Moment::NEVER)).collect();
+    workers.iter().enumerate().for_each(|(index, worker)| worker.attach(index));
+    test(&Bench { shared: &shared, workers: &workers, fibers: &fibers.0 });
+    for worker in &workers {
+        worker.detach();
+    }
+}

@@ -1,0 +1,109 @@
+//! LIFO slot and ring of one worker: who runs next, who is displaced, who is woken for it.
+
+use super::{bench, config};
+
+#[test]
+fn the_newest_runs_first_and_displaces_the_one_before() {
+    bench(config(1), 3, |bench| {
+        let worker = &bench.workers[0];
+        bench.fibers.iter().for_each(|fiber| worker.push_woken(*fiber));
+        let order: Vec<_> = (0..4).map(|_| bench.find(0)).collect();
+        assert_eq!(order, [Some(2), Some(0), Some(1), None]);
+        assert_eq!(bench.core(0).stats.lifo_hits.get(), 1);
+    });
+}
+
+#[test]
+fn another_worker_is_woken_only_for_the_one_displaced() {
+    bench(config(3), 3, |bench| {
+        (1..3).for_each(|index| bench.lies_down(index));
+        bench.workers[0].push_woken(bench.fibers[0]);
+        assert_eq!(bench.wakes(), 0, "it runs here, next");
+        bench.workers[0].push_woken(bench.fibers[1]);
+        assert_eq!(bench.wakes(), 1);
+        // The one that was woken searches: it will wake the next if it finds something.
+        bench.workers[0].push_woken(bench.fibers[2]);
+        assert_eq!(bench.wakes(), 1);
+    });
+}
+
+#[test]
+fn after_three_in_a_row_the_slot_is_flushed_behind_the_others() {
+    bench(config(1), 6, |bench| {
+        let (worker, core) = (&bench.workers[0], bench.core(0));
+        bench.fill_ring(0, [5]);
+        // Each wakes the next.
+        let mut order = Vec::new();
+        for newest in 0..5 {
+            worker.push_woken(bench.fibers[newest]);
+            order.extend(bench.find(0));
+        }
+        order.extend(bench.find(0));
+        // The run of three ends with the ring; a new one begins.
+        assert_eq!(order, [0, 1, 2, 5, 4, 3]);
+        assert_eq!((core.stats.lifo_hits.get(), core.stats.lifo_flushes.get()), (4, 1));
+    });
+}
+
+#[test]
+fn three_in_a_row_means_without_one_from_elsewhere() {
+    bench(config(1), 20, |bench| {
+        let worker = &bench.workers[0];
+        for round in 0..5 {
+            for fiber in &bench.fibers[4 * round..4 * round + 2] {
+                worker.push_woken(*fiber);
+                let _ = bench.find(0);
+            }
+            bench.fill_ring(0, [4 * round + 3]);
+            assert_eq!(bench.find(0), Some(4 * round + 3));
+        }
+        assert_eq!(bench.core(0).stats.lifo_flushes.get(), 0);
+    });
+}
+
+#[test]
+fn one_that_yields_goes_behind_all_others() {
+    bench(config(1), 3, |bench| {
+        bench.fill_ring(0, [0, 1]);
+        bench.workers[0].push_yielded(bench.fibers[2]);
+        assert_eq!(bench.ring(0), [0, 1, 2]);
+    });
+}
+
+/// A burst wakes workers one after the other: each that finds work wakes the next.
+#[test]
+fn a_burst_wakes_one_worker_at_a_time() {
+    bench(config(8), 200, |bench| {
+        (1..8).for_each(|index| bench.lies_down(index));
+        bench.fibers.iter().for_each(|fiber| bench.workers[0].push_woken(*fiber));
+        assert_eq!(bench.wakes(), 1, "as long as the first that was woken searches");
+        for index in 1..8 {
+            bench.workers[index].leave_bed(false);
+            assert!(bench.workers[index].searching.get(), "the lowest parked one was woken");
+            assert!(bench.find(index).is_some());
+            // The last searcher has found work and wakes the next, if one is left.
+            assert_eq!(bench.wakes(), (index as u64 + 1).min(7));
+        }
+        assert_eq!(bench.shared.idle.counts(), (0, 0));
+    });
+}
+
+#[test]
+fn a_full_ring_takes_256() {
+    bench(config(1), 257, |bench| {
+        (0..256).for_each(|n| bench.workers[0].push_yielded(bench.fibers[n]));
+        assert_eq!(bench.core(0).stats.overflows.get(), 0);
+        bench.workers[0].push_yielded(bench.fibers[256]);
+        assert_eq!(bench.core(0).stats.overflows.get(), 1);
+    });
+}
+
+#[test]
+fn rings_lie_apart_in_memory() {
+    let size = align_of::<super::super::ring::Ring>();
+    assert!(size >= 128 || cfg!(not(target_arch = "x86_64")), "{size}");
+    bench(config(2), 0, |bench| {
+        let address = |index| &raw const bench.core(index).ring as usize;
+        assert!(address(0).abs_diff(address(1)) >= 128);
+    });
+}

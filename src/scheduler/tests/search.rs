@@ -1,0 +1,187 @@
+//! Where a worker looks, in which order, and whom it robs.
+
+use super::{Bench, bench, config};
+use crate::primitives::clock::Moment;
+
+/// Makes the next look of worker 0 the one at the injector.
+fn until_injector(bench: &Bench<'_>) {
+    bench.workers[0].own().tick.injector_is_due();
+}
+
+#[test]
+fn the_order_of_the_search() {
+    bench(config(2), 6, |bench| {
+        let (worker, core) = (&bench.workers[0], bench.core(0));
+        bench.fill_ring(1, [4]);
+        bench.fill_injector([3]);
+        core.mailbox.push(bench.fibers[2]).unwrap();
+        bench.fill_ring(0, [1]);
+        assert!(core.slot.put(bench.fibers[0]).is_none());
+        let found: Vec<_> = (0..6).map(|_| bench.find(0)).collect();
+        assert_eq!(found, [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
+        assert!(worker.searching.get(), "it found nothing, so it still searches");
+        // Having found nothing to steal it looks at the injector once more.
+        bench.fill_injector([5]);
+        assert_eq!(worker.search().map(|fiber| bench.number(fiber)), Some(5));
+    });
+}
+
+#[test]
+fn the_injector_comes_first_when_it_is_due() {
+    bench(config(1), 4, |bench| {
+        bench.fill_ring(0, [0, 1]);
+        bench.fill_injector([2]);
+        until_injector(bench);
+        assert_eq!(bench.find(0), Some(2));
+        assert_eq!(bench.find(0), Some(0));
+    });
+}
+
+/// Fibers from outside without end must not keep those waiting that only this worker may run.
+#[test]
+fn mail_comes_before_the_injector_when_it_is_due() {
+    bench(config(1), 12, |bench| {
+        bench.fill_ring(0, [0]);
+        bench.fill_injector(2..12);
+        bench.core(0).mailbox.push(bench.fibers[1]).unwrap();
+        until_injector(bench);
+        assert_eq!(bench.find(0), Some(1));
+        assert_eq!(bench.core(0).stats.batches.get(), 1, "the injector had its look too");
+        assert_eq!(bench.ring(0), (0..1).chain(2..12).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_batch_is_a_worker_s_share_of_the_injector() {
+    // Workers, waiting in the injector, taken.
+    let table = [(1, 3, 3), (1, 10, 10), (1, 200, 64), (4, 100, 25), (4, 10, 4), (4, 1000, 64)];
+    for (workers, waiting, taken) in table {
+        bench(config(workers), waiting, |bench| {
+            bench.fill_injector(0..waiting);
+            assert_eq!(bench.find(0), Some(0));
+            assert_eq!(bench.shared.injector.len(), waiting - taken, "{waiting} for {workers}");
+            assert_eq!(bench.core(0).stats.batches.get(), 1);
+            // Where thieves find them.
+            assert_eq!(bench.ring(0), (1..taken).collect::<Vec<_>>());
+            bench.shared.injector.take(usize::MAX).for_each(drop);
+        });
+    }
+}
+
+#[test]
+fn a_batch_takes_no_more_than_the_ring_has_room_for() {
+    bench(config(1), 400, |bench| {
+        bench.fill_ring(0, 0..250);
+        bench.fill_injector(300..400);
+        until_injector(bench);
+        assert_eq!(bench.find(0), Some(300));
+        assert_eq!((bench.core(0).ring.len(), bench.core(0).stats.overflows.get()), (256, 0));
+        assert_eq!(bench.shared.injector.len(), 100 - 7);
+        bench.ring(0);
+        bench.shared.injector.take(usize::MAX).for_each(drop);
+    });
+}
+
+#[test]
+fn a_thief_takes_the_older_half_and_runs_the_oldest() {
+    bench(config(2), 7, |bench| {
+        bench.fill_ring(1, 0..7);
+        assert_eq!(bench.find(0), Some(0));
+        assert_eq!(bench.core(0).stats.stolen.get(), 4);
+        assert_eq!(bench.ring(0), [1, 2, 3], "straight into the thief's ring");
+        assert_eq!(bench.ring(1), [4, 5, 6]);
+    });
+}
+
+/// Which of the others is robbed first when all have something.
+fn first_victims(workers: usize, rounds: usize) -> Vec<usize> {
+    let mut robbed = vec![0; workers];
+    bench(config(workers), workers, |bench| {
+        for _ in 0..rounds {
+            (0..workers).for_each(|victim| bench.fill_ring(victim, [victim]));
+            let stolen = bench.number(bench.workers[0].steal().unwrap());
+            robbed[stolen] += 1;
+            (0..workers).for_each(|victim| drop(bench.ring(victim)));
+        }
+    });
+    robbed
+}
+
+#[test]
+fn the_first_victim_is_a_random_other() {
+    let robbed = first_victims(5, 4000);
+    // A start at the thief itself goes on to the next.
+    assert_eq!(robbed[0], 0, "it robbed itself: {robbed:?}");
+    assert!((1300..1900).contains(&robbed[1]), "{robbed:?}");
+    assert!(robbed[2..].iter().all(|times| (600..1000).contains(times)), "{robbed:?}");
+}
+
+#[test]
+fn a_search_goes_round_all_the_others() {
+    bench(config(9), 1, |bench| {
+        for victim in 1..9 {
+            bench.fill_ring(victim, [0]);
+            assert!(bench.workers[0].steal().is_some(), "it missed {victim}");
+        }
+    });
+}
+
+#[test]
+fn as_many_looks_as_set_before_it_parks() {
+    for (workers, set, looks) in [(2, 32, 32), (5, 32, 32), (5, 7, 7), (5, 0, 4), (1, 32, 0)] {
+        let mut config = config(workers);
+        config.steal_attempts = set;
+        bench(config, 0, |bench| {
+            bench.workers[0].searching.set(true);
+            bench.shared.idle.begin_search_now();
+            assert_eq!(bench.find(0), None);
+            assert_eq!(bench.core(0).stats.steals_tried.get(), looks, "{workers} workers, {set}");
+        });
+    }
+}
+
+#[test]
+fn nobody_steals_where_stealing_is_off() {
+    let mut config = config(2);
+    config.stealing = false;
+    bench(config, 4, |bench| {
+        bench.fill_ring(1, 0..4);
+        assert_eq!(bench.find(0), None);
+        assert!(!bench.shared.has_work_for(bench.core(0)));
+        // One that was woken counts as searching.
+        bench.lies_down(0);
+        bench.shared.notify();
+        assert_eq!(bench.wakes(), 1);
+        bench.workers[0].leave_bed(false);
+        assert!(bench.workers[0].searching.get());
+        assert_eq!(bench.find(0), None);
+        assert_eq!(bench.ring(1), [0, 1, 2, 3]);
+    });
+}
+
+#[test]
+fn what_a_full_ring_gives_up_stands_in_the_injector_in_order() {
+    bench(config(1), 257, |bench| {
+        bench.fill_ring(0, 0..256);
+        bench.workers[0].push_back(bench.fibers[256]);
+        assert_eq!(bench.core(0).stats.overflows.get(), 1);
+        let moved = bench.shared.injector.take(usize::MAX).map(|fiber| bench.number(fiber));
+        assert_eq!(moved.collect::<Vec<_>>(), (0..128).chain([256]).collect::<Vec<_>>());
+        assert_eq!(bench.ring(0), (128..256).collect::<Vec<_>>());
+    });
+}
+
+/// Sockets and timers have their turn by the clock too, not only every 128 dispatches.
+#[test]
+fn a_tick_ends_by_the_clock() {
+    bench(config(1), 0, |bench| {
+        let core = bench.core(0);
+        until_injector(bench);
+        let _ = bench.find(0);
+        assert_eq!(core.stats.ticks.get(), 0, "not yet");
+        bench.workers[0].own().tick.begin(Moment::from_nanos(0));
+        until_injector(bench);
+        let _ = bench.find(0);
+        assert_eq!((core.stats.ticks.get(), core.stats.polls.get()), (1, 1));
+    });
+}

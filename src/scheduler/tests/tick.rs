@@ -1,0 +1,154 @@
+//! When a worker looks around: by the number of dispatches, and by the clock.
+
+use super::super::tick::{DISPATCHES, Tick};
+use crate::primitives::clock::Moment;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+
+fn at(nanos: u64) -> Moment {
+    Moment::from_nanos(nanos)
+}
+
+/// A worker whose fibers take `each` nanoseconds; whether something waits is for the test to say.
+struct Clocked {
+    tick: Tick,
+    now: u64,
+    each: u64,
+    reads: u32,
+}
+
+impl Clocked {
+    fn new(each: u64, every: Option<u32>) -> Clocked {
+        Clocked { tick: Tick::new(at(0), every), now: 0, each, reads: 0 }
+    }
+
+    /// Dispatches until the injector is looked at, through ticks if they end before.
+    fn until_look(&mut self, waiting: bool) -> u32 {
+        let mut dispatches = 0;
+        loop {
+            while self.tick.dispatch() || self.glances(waiting) {
+                dispatches += 1;
+                self.now += self.each;
+            }
+            let due = self.tick.due();
+            if due.injector {
+                self.tick.injector_looked(at(self.now));
+            }
+            if due.tick {
+                self.tick.finish(at(self.now));
+                self.tick.begin(at(self.now));
+            }
+            if due.injector {
+                return dispatches;
+            }
+        }
+    }
+
+    fn glances(&mut self, waiting: bool) -> bool {
+        let (now, reads) = (self.now, &mut self.reads);
+        self.tick.glance(waiting, || {
+            *reads += 1;
+            at(now)
+        })
+    }
+
+    /// As a worker whose estimate has settled.
+    fn settled(each: u64) -> Clocked {
+        let mut clocked = Clocked::new(each, None);
+        for _ in 0..100 {
+            clocked.until_look(false);
+        }
+        clocked
+    }
+}
+
+#[test]
+fn a_tick_is_128_dispatches() {
+    let mut tick = Tick::new(at(0), Some(1000));
+    for _ in 0..3 {
+        let mut dispatches = 0;
+        while tick.dispatch() || tick.glance(false, || unreachable!("nothing waits")) {
+            dispatches += 1;
+        }
+        assert_eq!(dispatches, DISPATCHES);
+        assert_eq!(DISPATCHES, 128);
+        let due = tick.due();
+        assert!(due.tick && !due.injector);
+        tick.finish(at(0));
+    }
+}
+
+#[test]
+fn the_injector_is_looked_at_once_a_millisecond_as_far_as_the_estimate_tells() {
+    for (each, dispatches) in [(US, 255), (10 * US, 100), (50 * US, 20), (100 * US, 10), (MS, 8)] {
+        assert_eq!(Clocked::settled(each).until_look(false), dispatches, "{each} ns each");
+    }
+    assert_eq!(Clocked::new(US, None).until_look(false), 20, "before there is an estimate");
+}
+
+/// Fibers that run for a moment, and then some that take far longer than estimated.
+#[test]
+fn the_clock_holds_the_millisecond_where_the_estimate_is_off() {
+    let mut clocked = Clocked::settled(US);
+    clocked.each = 40 * US;
+    // At the first glance after a millisecond.
+    let first = clocked.until_look(true);
+    assert!((25..=32).contains(&first), "{first} dispatches: {} us", first * 40);
+    let mut clocked = Clocked::settled(US);
+    clocked.each = 20 * US;
+    let first = clocked.until_look(true);
+    assert!((50..=64).contains(&first), "{first} dispatches: {} us", first * 20);
+}
+
+#[test]
+fn the_clock_is_read_only_if_something_waits() {
+    let mut clocked = Clocked::settled(10);
+    clocked.until_look(false);
+    assert_eq!(clocked.reads, 0);
+    clocked.until_look(true);
+    assert!((1..=8).contains(&clocked.reads), "{}", clocked.reads);
+}
+
+#[test]
+fn an_interval_that_is_set_counts_dispatches_alone() {
+    for each in [10, US, MS] {
+        let mut clocked = Clocked::new(each, Some(64));
+        for _ in 0..10 {
+            assert_eq!(clocked.until_look(true), 64);
+        }
+    }
+}
+
+/// What lies between the end of a tick and its next begin was polling or sleep.
+#[test]
+fn the_estimate_leaves_out_what_was_not_running() {
+    let mut tick = Tick::new(at(0), None);
+    let mut now = 0;
+    for _ in 0..20 {
+        while tick.dispatch() || tick.glance(false, || unreachable!("nothing waits")) {
+            now += 10 * US;
+        }
+        if tick.due().injector {
+            tick.injector_looked(at(now));
+        }
+        tick.finish(at(now));
+        now += 500 * MS;
+        tick.begin(at(now));
+    }
+    assert_eq!(tick.interval(), 100);
+}
+
+#[test]
+fn a_tick_that_is_cut_short_counts_what_there_was() {
+    let mut tick = Tick::new(at(0), None);
+    for _ in 0..10 {
+        assert!(tick.dispatch());
+    }
+    tick.cut_short();
+    assert!(!tick.dispatch() && !tick.glance(false, || unreachable!("nothing waits")));
+    assert!(tick.due().tick);
+    // Ten of 10 us each, not more dispatches of less.
+    tick.finish(at(100 * US));
+    assert_eq!(tick.interval(), 41);
+}

@@ -1,0 +1,135 @@
+//! [`Barrier`].
+
+use crate::cancel;
+use crate::park::Wait;
+use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::primitives::sync::Mutex;
+use std::fmt;
+
+/// Lets a number of fibers or threads go on together; mirrors [`std::sync::Barrier`].
+///
+/// # Cancellation
+///
+/// Whoever is cancelled while it waits takes its arrival back and unwinds; the others wait on.
+///
+/// ```
+/// use volt::sync::{Arc, Barrier};
+///
+/// let barrier = Arc::new(Barrier::new(3));
+/// let fibers: Vec<_> = (0..3)
+///     .map(|_| {
+///         let barrier = Arc::clone(&barrier);
+///         volt::go(move || barrier.wait().is_leader())
+///     })
+///     .collect();
+/// let leaders = fibers.into_iter().filter_map(|fiber| fiber.join().ok()).filter(|leads| *leads);
+/// assert_eq!(leaders.count(), 1);
+/// ```
+pub struct Barrier {
+    size: usize,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    arrived: usize,
+    queue: Queue<()>,
+}
+
+/// Says who was the last to arrive; mirrors [`std::sync::BarrierWaitResult`].
+///
+/// ```
+/// assert!(volt::sync::Barrier::new(1).wait().is_leader());
+/// ```
+pub struct BarrierWaitResult(bool);
+
+impl BarrierWaitResult {
+    /// True for one of those who went on together.
+    ///
+    /// ```
+    /// assert!(volt::sync::Barrier::new(0).wait().is_leader());
+    /// ```
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.0
+    }
+}
+
+impl fmt::Debug for BarrierWaitResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BarrierWaitResult").field("is_leader", &self.is_leader()).finish()
+    }
+}
+
+impl Barrier {
+    /// A barrier that `n` must reach; 0 is as 1.
+    ///
+    /// ```
+    /// static MEETING: volt::sync::Barrier = volt::sync::Barrier::new(1);
+    /// MEETING.wait();
+    /// ```
+    #[must_use]
+    pub const fn new(n: usize) -> Barrier {
+        Barrier { size: n, inner: Mutex::new(Inner { arrived: 0, queue: Queue::new() }) }
+    }
+
+    /// Waits until all have arrived. The barrier can be used again at once.
+    ///
+    /// ```
+    /// let barrier = volt::sync::Barrier::new(2);
+    /// volt::thread::scope(|scope| {
+    ///     scope.spawn(|| barrier.wait());
+    ///     barrier.wait();
+    /// });
+    /// ```
+    pub fn wait(&self) -> BarrierWaitResult {
+        let how = Wait { object: &raw const *self as usize, ..Wait::cancellable("barrier") };
+        match wait(Enter { barrier: self }, Place::Back, (), how) {
+            Waited::Ready(wakes) => {
+                wakes.wake();
+                BarrierWaitResult(true)
+            }
+            Waited::Woken(_) => BarrierWaitResult(false),
+            Waited::TimedOut | Waited::Cancelled => cancel::unwind(),
+        }
+    }
+}
+
+struct Enter<'a> {
+    barrier: &'a Barrier,
+}
+
+impl<'a> Source<'a> for Enter<'a> {
+    type Inner = Inner;
+    type Data = ();
+    type Ready = Wakes;
+
+    fn lock(&self) -> &'a Mutex<Inner> {
+        &self.barrier.inner
+    }
+
+    fn queue<'q>(&self, inner: &'q mut Inner) -> &'q mut Queue<()> {
+        &mut inner.queue
+    }
+
+    fn enter(&mut self, inner: &mut Inner) -> Option<Wakes> {
+        if inner.arrived + 1 < self.barrier.size {
+            inner.arrived += 1;
+            return None;
+        }
+        let mut wakes = Wakes::new();
+        inner.queue.wake_all(0, &mut wakes);
+        inner.arrived = 0;
+        Some(wakes)
+    }
+
+    fn left(&mut self, inner: &mut Inner, linked: bool, _: &mut Wakes) {
+        // Otherwise the last one came meanwhile, and counted this one among those who go on.
+        inner.arrived -= usize::from(linked);
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Barrier").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,255 @@
+//! The receiving half of a broadcast channel.
+
+use super::{Inner, RecvError, RecvTimeoutError, TryRecvError};
+use crate::cancel;
+use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::park::{Wait, charge_current};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::{Arc, Mutex};
+use std::fmt;
+use std::time::Duration;
+
+/// Receives all that is sent while it exists.
+///
+/// # Cancellation
+///
+/// A wait unwinds, and takes nothing.
+///
+/// ```
+/// let (sender, mut receiver) = volt::sync::broadcast::channel(4);
+/// (1..=3).for_each(|n| drop(sender.send(n)));
+/// drop(sender);
+/// assert_eq!(receiver.iter().collect::<Vec<_>>(), [1, 2, 3]);
+/// ```
+pub struct Receiver<T> {
+    shared: Arc<Mutex<Inner<T>>>,
+    /// The number of the value that it gets next.
+    position: u64,
+}
+
+/// See [`Receiver::iter`].
+#[derive(Debug)]
+pub struct Iter<'a, T>(&'a mut Receiver<T>);
+
+/// What a receiver finds.
+type Found<T> = Result<Arc<T>, TryRecvError>;
+
+impl<T> Receiver<T> {
+    /// One that is counted already.
+    pub(super) fn new(shared: Arc<Mutex<Inner<T>>>, position: u64) -> Receiver<T> {
+        Receiver { shared, position }
+    }
+
+    /// How many values it has not got, the overwritten ones included.
+    ///
+    /// ```
+    /// let (sender, receiver) = volt::sync::broadcast::channel(2);
+    /// (0..3).for_each(|n| drop(sender.send(n)));
+    /// assert_eq!(receiver.len(), 3);
+    /// ```
+    pub fn len(&self) -> usize {
+        (self.shared.lock().next - self.position) as usize
+    }
+
+    /// Has it got all?
+    ///
+    /// ```
+    /// assert!(volt::sync::broadcast::channel::<u8>(1).1.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A receiver of all that is sent from now on.
+    ///
+    /// ```
+    /// let (sender, receiver) = volt::sync::broadcast::channel(2);
+    /// sender.send(1).unwrap();
+    /// assert!(receiver.resubscribe().is_empty());
+    /// ```
+    #[must_use]
+    pub fn resubscribe(&self) -> Receiver<T> {
+        let position = {
+            let mut inner = self.shared.lock();
+            inner.receivers += 1;
+            inner.next
+        };
+        Receiver::new(Arc::clone(&self.shared), position)
+    }
+
+    /// Do both get the same values?
+    ///
+    /// ```
+    /// let (_sender, receiver) = volt::sync::broadcast::channel::<u8>(2);
+    /// assert!(receiver.same_channel(&receiver.resubscribe()));
+    /// ```
+    pub fn same_channel(&self, other: &Receiver<T>) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+/// Looks for the value at `position`, under the lock, and moves on.
+fn look<T>(inner: &mut Inner<T>, position: &mut u64) -> Found<T> {
+    let first = inner.first();
+    if *position < first {
+        let missed = first - *position;
+        *position = first;
+        return Err(TryRecvError::Lagged(missed));
+    }
+    match inner.take(*position) {
+        Some(value) => {
+            *position += 1;
+            Ok(value)
+        }
+        None if inner.senders == 0 => Err(TryRecvError::Closed),
+        None => Err(TryRecvError::Empty),
+    }
+}
+
+impl<T: Clone> Receiver<T> {
+    /// Waits for the next value.
+    ///
+    /// # Errors
+    ///
+    /// `Lagged` if values were overwritten before they were received: the next call goes on with the
+    /// oldest that is there. `Closed` when all has been received and all senders are gone.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = volt::sync::broadcast::channel(1);
+    /// volt::go(move || sender.send(1));
+    /// assert_eq!(receiver.recv(), Ok(1));
+    /// ```
+    pub fn recv(&mut self) -> Result<T, RecvError> {
+        self.wait(None).map_err(|error| match error {
+            TryRecvError::Lagged(missed) => RecvError::Lagged(missed),
+            TryRecvError::Closed | TryRecvError::Empty => RecvError::Closed,
+        })
+    }
+
+    /// Waits for the next value for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Receiver::recv), or `Timeout`.
+    ///
+    /// ```
+    /// use volt::time::Duration;
+    ///
+    /// let (_sender, mut receiver) = volt::sync::broadcast::channel::<u8>(1);
+    /// assert!(receiver.recv_timeout(Duration::ZERO).is_err());
+    /// ```
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.wait(Some(Moment::now().saturating_add(timeout))).map_err(|error| match error {
+            TryRecvError::Lagged(missed) => RecvTimeoutError::Lagged(missed),
+            TryRecvError::Closed => RecvTimeoutError::Closed,
+            TryRecvError::Empty => RecvTimeoutError::Timeout,
+        })
+    }
+
+    /// The next value, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Receiver::recv), or `Empty`.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = volt::sync::broadcast::channel(1);
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// ```
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        let found = look(&mut self.shared.lock(), &mut self.position);
+        found.map(Arc::unwrap_or_clone)
+    }
+
+    /// All values, until all senders are gone; passes over what was missed.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = volt::sync::broadcast::channel(2);
+    /// (0..5).for_each(|n| drop(sender.send(n)));
+    /// drop(sender);
+    /// assert_eq!(receiver.iter().collect::<Vec<_>>(), [3, 4]);
+    /// ```
+    pub fn iter(&mut self) -> Iter<'_, T> {
+        Iter(self)
+    }
+
+    fn wait(&mut self, deadline: Option<Moment>) -> Result<T, TryRecvError> {
+        charge_current();
+        let object = Arc::as_ptr(&self.shared) as usize;
+        let how = Wait { object, deadline, ..Wait::cancellable("broadcast") };
+        loop {
+            let source = Enter { shared: &*self.shared, position: &mut self.position };
+            match wait(source, Place::Back, (), how) {
+                Waited::Ready(found) => return found.map(Arc::unwrap_or_clone),
+                Waited::Woken(_) => {}
+                Waited::TimedOut => return self.try_recv(),
+                Waited::Cancelled => cancel::unwind(),
+            }
+        }
+    }
+}
+
+/// A wait for the value at `position`.
+struct Enter<'a, 'p, T> {
+    shared: &'a Mutex<Inner<T>>,
+    position: &'p mut u64,
+}
+
+impl<'a, T> Source<'a> for Enter<'a, '_, T> {
+    type Inner = Inner<T>;
+    type Data = ();
+    type Ready = Found<T>;
+
+    fn lock(&self) -> &'a Mutex<Inner<T>> {
+        self.shared
+    }
+
+    fn queue<'q>(&self, inner: &'q mut Inner<T>) -> &'q mut Queue<()> {
+        &mut inner.queue
+    }
+
+    fn enter(&mut self, inner: &mut Inner<T>) -> Option<Found<T>> {
+        match look(inner, self.position) {
+            Err(TryRecvError::Empty) => None,
+            found => Some(found),
+        }
+    }
+
+    fn left(&mut self, _: &mut Inner<T>, _: bool, _: &mut Wakes) {}
+}
+
+impl<T: Clone> Iterator for Iter<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        loop {
+            match self.0.recv() {
+                Ok(value) => return Some(value),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // Values that waited for this receiver alone are dropped outside of the lock.
+        let mut values = Vec::new();
+        {
+            let mut inner = self.shared.lock();
+            inner.receivers -= 1;
+            for position in self.position.max(inner.first())..inner.next {
+                values.push(inner.take(position));
+            }
+        }
+        drop(values);
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! [`Event`].
+
+use super::raw_event::RawEvent;
+use crate::cancel;
+use crate::park::queue::Waited;
+use crate::park::{Wait, charge_current};
+use crate::primitives::clock::Moment;
+use std::fmt;
+use std::time::Duration;
+
+/// Something that has happened or not, until it is reset.
+///
+/// # Cancellation
+///
+/// A wait unwinds.
+///
+/// ```
+/// use volt::sync::{Arc, Event};
+///
+/// let started = Arc::new(Event::new());
+/// let theirs = Arc::clone(&started);
+/// volt::go(move || theirs.set());
+/// started.wait();
+/// started.wait(); // still so
+/// ```
+pub struct Event(RawEvent);
+
+impl Event {
+    /// It has not happened.
+    ///
+    /// ```
+    /// static STARTED: volt::sync::Event = volt::sync::Event::new();
+    /// assert!(!STARTED.is_set());
+    /// ```
+    #[must_use]
+    pub const fn new() -> Event {
+        Event(RawEvent::new())
+    }
+
+    /// It happens: all who wait go on, and nobody waits any more.
+    ///
+    /// ```
+    /// let event = volt::sync::Event::new();
+    /// event.set();
+    /// event.wait();
+    /// ```
+    pub fn set(&self) {
+        self.0.set();
+    }
+
+    /// It has not happened any more; returns whether it had.
+    ///
+    /// ```
+    /// let event = volt::sync::Event::new();
+    /// event.set();
+    /// assert!(event.reset());
+    /// assert!(!event.is_set());
+    /// ```
+    pub fn reset(&self) -> bool {
+        self.0.reset()
+    }
+
+    /// Has it happened?
+    ///
+    /// ```
+    /// assert!(!volt::sync::Event::new().is_set());
+    /// ```
+    pub fn is_set(&self) -> bool {
+        self.0.is_set()
+    }
+
+    /// Waits until it has happened. Whoever waited goes on even if it is reset at once.
+    ///
+    /// ```
+    /// let event = volt::sync::Event::new();
+    /// event.set();
+    /// event.wait();
+    /// ```
+    pub fn wait(&self) {
+        self.wait_until(None);
+    }
+
+    /// Waits for at most `timeout`; false if it has not happened.
+    ///
+    /// ```
+    /// use volt::time::Duration;
+    ///
+    /// assert!(!volt::sync::Event::new().wait_timeout(Duration::from_millis(1)));
+    /// ```
+    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+        self.wait_until(Some(Moment::now().saturating_add(timeout)))
+    }
+
+    fn wait_until(&self, deadline: Option<Moment>) -> bool {
+        charge_current();
+        match self.0.wait(Wait { deadline, ..Wait::cancellable("event") }) {
+            Waited::Ready(()) | Waited::Woken(_) => true,
+            Waited::TimedOut => false,
+            Waited::Cancelled => cancel::unwind(),
+        }
+    }
+}
+
+impl Default for Event {
+    fn default() -> Event {
+        Event::new()
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event").field("set", &self.is_set()).finish()
+    }
+}

@@ -1,0 +1,236 @@
+//! A channel for one value.
+//!
+//! ```
+//! let (sender, receiver) = volt::sync::oneshot::channel();
+//! volt::go(move || sender.send(6 * 7));
+//! assert_eq!(receiver.recv(), Ok(42));
+//! ```
+
+use crate::cancel;
+use crate::park::Wait;
+use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::{Arc, Mutex};
+use std::fmt;
+use std::time::Duration;
+
+pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError};
+
+/// A channel for one value.
+///
+/// ```
+/// let (sender, receiver) = volt::sync::oneshot::channel();
+/// sender.send("value").unwrap();
+/// assert_eq!(receiver.recv(), Ok("value"));
+/// ```
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let inner = Inner { value: None, sender: true, receiver: true, queue: Queue::new() };
+    let shared = Arc::new(Mutex::new(inner));
+    (Sender(Arc::clone(&shared)), Receiver(shared))
+}
+
+struct Inner<T> {
+    value: Option<T>,
+    /// Each side is still there.
+    sender: bool,
+    receiver: bool,
+    /// The receiver, while it waits.
+    queue: Queue<()>,
+}
+
+/// Sends the value.
+///
+/// ```
+/// let (sender, receiver) = volt::sync::oneshot::channel::<u8>();
+/// drop(sender);
+/// assert!(receiver.recv().is_err());
+/// ```
+pub struct Sender<T>(Arc<Mutex<Inner<T>>>);
+
+/// Receives the value.
+///
+/// ```
+/// let (sender, receiver) = volt::sync::oneshot::channel();
+/// drop(receiver);
+/// assert_eq!(sender.send(1).unwrap_err().0, 1);
+/// ```
+pub struct Receiver<T>(Arc<Mutex<Inner<T>>>);
+
+impl<T> Sender<T> {
+    /// Sends the value; never waits.
+    ///
+    /// # Errors
+    ///
+    /// The value, if the receiver is gone.
+    ///
+    /// ```
+    /// let (sender, receiver) = volt::sync::oneshot::channel();
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// ```
+    pub fn send(self, value: T) -> Result<(), SendError<T>> {
+        let mut wakes = Wakes::new();
+        {
+            let mut inner = self.0.lock();
+            if !inner.receiver {
+                return Err(SendError(value));
+            }
+            inner.value = Some(value);
+            inner.queue.wake_all(0, &mut wakes);
+        }
+        wakes.wake();
+        Ok(())
+    }
+
+    /// Is the receiver gone?
+    ///
+    /// ```
+    /// let (sender, receiver) = volt::sync::oneshot::channel::<u8>();
+    /// assert!(!sender.is_closed());
+    /// # drop(receiver);
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        !self.0.lock().receiver
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Waits for the value.
+    ///
+    /// # Errors
+    ///
+    /// If the sender is gone without having sent one.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
+    ///
+    /// ```
+    /// let (sender, receiver) = volt::sync::oneshot::channel();
+    /// volt::go(move || sender.send(1));
+    /// assert_eq!(receiver.recv(), Ok(1));
+    /// ```
+    pub fn recv(self) -> Result<T, RecvError> {
+        self.wait(None).map_err(|_| RecvError)
+    }
+
+    /// Waits for the value for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// If the time is over, or the sender is gone without having sent one, or it has been received.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
+    ///
+    /// ```
+    /// use volt::sync::oneshot::{RecvTimeoutError, channel};
+    /// use volt::time::Duration;
+    ///
+    /// let (sender, receiver) = channel::<u8>();
+    /// let result = receiver.recv_timeout(Duration::from_millis(1));
+    /// assert_eq!(result, Err(RecvTimeoutError::Timeout));
+    /// # drop(sender);
+    /// ```
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.wait(Some(Moment::now().saturating_add(timeout)))
+    }
+
+    /// The value, if it has been sent.
+    ///
+    /// # Errors
+    ///
+    /// If it has not, or the sender is gone without having sent one, or it has been received.
+    ///
+    /// ```
+    /// let (sender, receiver) = volt::sync::oneshot::channel();
+    /// assert!(receiver.try_recv().is_err());
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// ```
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        let mut inner = self.0.lock();
+        match inner.value.take() {
+            Some(value) => Ok(value),
+            None if inner.sender => Err(TryRecvError::Empty),
+            None => Err(TryRecvError::Disconnected),
+        }
+    }
+
+    fn wait(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
+        let object = Arc::as_ptr(&self.0) as usize;
+        let how = Wait { object, deadline, ..Wait::cancellable("oneshot") };
+        match wait(Enter { receiver: self }, Place::Back, (), how) {
+            Waited::Ready(value) => value,
+            Waited::Woken(_) => self.try_recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Waited::TimedOut => self.try_recv().map_err(|error| match error {
+                TryRecvError::Empty => RecvTimeoutError::Timeout,
+                TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+            }),
+            Waited::Cancelled => cancel::unwind(),
+        }
+    }
+}
+
+struct Enter<'a, T> {
+    receiver: &'a Receiver<T>,
+}
+
+impl<'a, T> Source<'a> for Enter<'a, T> {
+    type Inner = Inner<T>;
+    type Data = ();
+    type Ready = Result<T, RecvTimeoutError>;
+
+    fn lock(&self) -> &'a Mutex<Inner<T>> {
+        &self.receiver.0
+    }
+
+    fn queue<'q>(&self, inner: &'q mut Inner<T>) -> &'q mut Queue<()> {
+        &mut inner.queue
+    }
+
+    fn enter(&mut self, inner: &mut Inner<T>) -> Option<Result<T, RecvTimeoutError>> {
+        match inner.value.take() {
+            Some(value) => Some(Ok(value)),
+            None => (!inner.sender).then_some(Err(RecvTimeoutError::Disconnected)),
+        }
+    }
+
+    fn left(&mut self, _: &mut Inner<T>, _: bool, _: &mut Wakes) {}
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut wakes = Wakes::new();
+        {
+            let mut inner = self.0.lock();
+            inner.sender = false;
+            inner.queue.wake_all(0, &mut wakes);
+        }
+        wakes.wake();
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let value = {
+            let mut inner = self.0.lock();
+            inner.receiver = false;
+            inner.value.take()
+        };
+        drop(value);
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,47 @@
+//! Poisoning: a lock remembers that somebody panicked while holding it.
+
+use crate::cancel;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::primitives::thread;
+use std::sync::{LockResult, PoisonError};
+
+/// A lock's mark. Relaxed: whoever reads it holds the lock, which orders it.
+#[derive(Debug)]
+pub(super) struct Flag(AtomicBool);
+
+/// Whether the lock's owner was panicking when it locked: then the panic is not this lock's matter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before(bool);
+
+impl Flag {
+    pub(super) const fn new() -> Flag {
+        Flag(AtomicBool::new(false))
+    }
+
+    #[inline]
+    pub(super) fn enter() -> Before {
+        Before(thread::panicking())
+    }
+
+    /// The owner lets go. A cancel's unwinding poisons nothing.
+    #[inline]
+    pub(super) fn leave(&self, before: Before) {
+        if !before.0 && thread::panicking() && !cancel::is_unwinding() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn wrap<T>(&self, value: T) -> LockResult<T> {
+        if self.get() { Err(PoisonError::new(value)) } else { Ok(value) }
+    }
+}

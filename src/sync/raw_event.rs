@@ -1,0 +1,83 @@
+//! Something that is the case or not: a flag for those who look, a queue for those who wait for it.
+//!
+//! The flag changes under the queue's lock, and a waiter looks once more under it before it stands in
+//! the queue: so it sees the flag set, or is seen by who sets it. Those who only look read it without
+//! the lock; Acquire there pairs with Release of who sets it.
+
+use crate::park::Wait;
+use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::primitives::const_unless_loom;
+use crate::primitives::sync::Mutex;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering::*};
+
+#[derive(Debug)]
+pub(crate) struct RawEvent {
+    set: AtomicBool,
+    queue: Mutex<Queue<()>>,
+}
+
+impl RawEvent {
+    const_unless_loom! {
+        pub(crate) fn new() -> RawEvent {
+            RawEvent { set: AtomicBool::new(false), queue: Mutex::new(Queue::new()) }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        self.set.load(Acquire)
+    }
+
+    pub(crate) fn set(&self) {
+        let mut wakes = Wakes::new();
+        {
+            let mut queue = self.queue.lock();
+            self.set.store(true, Release);
+            queue.wake_all(0, &mut wakes);
+        }
+        wakes.wake();
+    }
+
+    /// Was it set?
+    pub(crate) fn reset(&self) -> bool {
+        let _queue = self.queue.lock();
+        self.set.swap(false, AcqRel)
+    }
+
+    /// Waits until it has been set.
+    pub(crate) fn wait(&self, how: Wait) -> Waited<()> {
+        if self.is_set() {
+            return Waited::Ready(());
+        }
+        let how = Wait { object: &raw const *self as usize, ..how };
+        wait(Enter { event: self }, Place::Back, (), how)
+    }
+}
+
+struct Enter<'a> {
+    event: &'a RawEvent,
+}
+
+impl<'a> Source<'a> for Enter<'a> {
+    type Inner = Queue<()>;
+    type Data = ();
+    type Ready = ();
+
+    fn lock(&self) -> &'a Mutex<Queue<()>> {
+        &self.event.queue
+    }
+
+    fn queue<'q>(&self, inner: &'q mut Queue<()>) -> &'q mut Queue<()> {
+        inner
+    }
+
+    fn enter(&mut self, _: &mut Queue<()>) -> Option<()> {
+        self.event.is_set().then_some(())
+    }
+
+    fn left(&mut self, _: &mut Queue<()>, _: bool, _: &mut Wakes) {}
+}
+
+#[cfg(all(test, loom))]
+#[path = "raw_event_models.rs"]
+mod models;

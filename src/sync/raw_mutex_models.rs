@@ -1,0 +1,113 @@
+//! Under loom: one owner at a time, and nobody waits for a free lock (loom would report a deadlock).
+
+use super::*;
+use crate::park::cancelled;
+use crate::primitives::sync::{Arc, UnsafeCell};
+use crate::sync::check;
+use loom::thread;
+
+struct Guarded {
+    lock: RawMutex,
+    count: UnsafeCell<u32>,
+}
+
+// SAFETY: `count` is touched by the lock's owner; loom checks it.
+unsafe impl Sync for Guarded {}
+
+impl Guarded {
+    fn new() -> Arc<Guarded> {
+        Arc::new(Guarded { lock: RawMutex::new(), count: UnsafeCell::new(0) })
+    }
+
+    fn add(&self) {
+        // SAFETY: see above.
+        self.count.with_mut(|count| unsafe { *count += 1 });
+    }
+
+    fn lock_and_add(&self) -> bool {
+        let locked = self.lock.lock().is_ok();
+        if locked {
+            self.add();
+            self.lock.unlock();
+        }
+        locked
+    }
+
+    /// All are through: the lock is as new.
+    fn check(&self, count: u32) {
+        assert_eq!(self.lock.word.load(Relaxed), 0);
+        // SAFETY: see above.
+        self.count.with(|now| assert_eq!(unsafe { *now }, count));
+    }
+}
+
+fn beside(guarded: &Arc<Guarded>, f: fn(&Guarded) -> bool) -> thread::JoinHandle<bool> {
+    let guarded = Arc::clone(guarded);
+    thread::spawn(move || f(&guarded))
+}
+
+#[test]
+fn two_lock_twice() {
+    check(3, || {
+        let guarded = Guarded::new();
+        let other = beside(&guarded, |guarded| guarded.lock_and_add() && guarded.lock_and_add());
+        assert!(guarded.lock_and_add() && guarded.lock_and_add());
+        assert!(other.join().unwrap());
+        guarded.check(4);
+    });
+}
+
+#[test]
+fn three_lock() {
+    check(2, || {
+        let guarded = Guarded::new();
+        let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
+        assert!(guarded.lock_and_add());
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
+        guarded.check(3);
+    });
+}
+
+#[test]
+fn an_owner_comes_again_past_two_who_wait() {
+    check(2, || {
+        let guarded = Guarded::new();
+        let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
+        assert!(guarded.lock_and_add() && guarded.lock_and_add());
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
+        guarded.check(4);
+    });
+}
+
+#[test]
+fn one_who_waits_is_cancelled() {
+    check(2, || {
+        let guarded = Guarded::new();
+        let gives_up = beside(&guarded, |guarded| cancelled(|| guarded.lock_and_add()));
+        let waits = beside(&guarded, Guarded::lock_and_add);
+        assert!(guarded.lock_and_add());
+        let locked = gives_up.join().unwrap();
+        assert!(waits.join().unwrap());
+        guarded.check(2 + u32::from(locked));
+    });
+}
+
+#[test]
+fn a_try_comes_between() {
+    check(2, || {
+        let guarded = Guarded::new();
+        let waits = beside(&guarded, Guarded::lock_and_add);
+        let tries = beside(&guarded, |guarded| {
+            let locked = guarded.lock.try_lock();
+            if locked {
+                guarded.add();
+                guarded.lock.unlock();
+            }
+            locked
+        });
+        assert!(guarded.lock_and_add());
+        assert!(waits.join().unwrap());
+        let locked = tries.join().unwrap();
+        guarded.check(2 + u32::from(locked));
+    });
+}

@@ -1,0 +1,152 @@
+//! Under loom: writers are alone, readers are with readers, and nobody waits for a free lock.
+
+use super::*;
+use crate::park::cancelled;
+use crate::primitives::sync::{Arc, UnsafeCell};
+use crate::sync::check;
+use loom::thread;
+
+struct Guarded {
+    lock: RawRwLock,
+    count: UnsafeCell<u32>,
+}
+
+// SAFETY: `count` is touched by the lock's owners; loom checks it.
+unsafe impl Sync for Guarded {}
+
+impl Guarded {
+    fn new() -> Arc<Guarded> {
+        Arc::new(Guarded { lock: RawRwLock::new(), count: UnsafeCell::new(0) })
+    }
+
+    fn look(&self) {
+        // SAFETY: see above.
+        self.count.with(|count| assert!(unsafe { *count } <= 3));
+    }
+
+    fn read(&self) -> bool {
+        let locked = self.lock.read().is_ok();
+        if locked {
+            self.look();
+            self.lock.read_unlock();
+        }
+        locked
+    }
+
+    fn add(&self) {
+        // SAFETY: see above.
+        self.count.with_mut(|count| unsafe { *count += 1 });
+    }
+
+    fn write(&self) -> bool {
+        let locked = self.lock.write().is_ok();
+        if locked {
+            self.add();
+            self.lock.write_unlock();
+        }
+        locked
+    }
+
+    fn write_then_read(&self) -> bool {
+        assert!(self.lock.write().is_ok());
+        self.add();
+        self.lock.downgrade();
+        self.look();
+        self.lock.read_unlock();
+        true
+    }
+
+    /// All are through: the lock is as new.
+    fn check(&self) {
+        assert_eq!(self.lock.word.load(Relaxed), 0);
+    }
+}
+
+/// `first` has the best chance to come first; the last of all may give up.
+fn all_come_through(first: fn(&Guarded) -> bool, others: [fn(&Guarded) -> bool; 2]) {
+    check(3, move || {
+        let guarded = Guarded::new();
+        let others = others.map(|other| beside(&guarded, other));
+        assert!(first(&guarded));
+        others.into_iter().for_each(|other| drop(other.join().unwrap()));
+        guarded.check();
+    });
+}
+
+fn beside(guarded: &Arc<Guarded>, f: fn(&Guarded) -> bool) -> thread::JoinHandle<bool> {
+    let guarded = Arc::clone(guarded);
+    thread::spawn(move || f(&guarded))
+}
+
+fn give_up_writing(guarded: &Guarded) -> bool {
+    cancelled(|| guarded.write())
+}
+
+fn give_up_reading(guarded: &Guarded) -> bool {
+    cancelled(|| guarded.read())
+}
+
+#[test]
+fn writers_meet() {
+    all_come_through(Guarded::write, [Guarded::write, Guarded::write]);
+}
+
+#[test]
+fn a_writer_meets_readers() {
+    all_come_through(Guarded::write, [Guarded::read, Guarded::read]);
+}
+
+#[test]
+fn a_reader_meets_writers() {
+    all_come_through(Guarded::read, [Guarded::write, Guarded::write]);
+}
+
+#[test]
+fn writers_meet_a_reader() {
+    all_come_through(Guarded::write, [Guarded::write, Guarded::read]);
+}
+
+#[test]
+fn a_writer_gives_up_beside_a_writer() {
+    all_come_through(Guarded::write, [Guarded::read, give_up_writing]);
+}
+
+#[test]
+fn a_writer_gives_up_beside_a_reader() {
+    all_come_through(Guarded::read, [Guarded::write, give_up_writing]);
+}
+
+#[test]
+fn a_reader_gives_up() {
+    all_come_through(Guarded::write, [Guarded::write, give_up_reading]);
+}
+
+#[test]
+fn a_writer_becomes_a_reader() {
+    all_come_through(Guarded::write_then_read, [Guarded::read, Guarded::write]);
+}
+
+#[test]
+fn a_reader_does_not_wait_for_a_writer_that_gave_up() {
+    check(3, || {
+        let guarded = Guarded::new();
+        assert!(guarded.lock.read().is_ok());
+        let others = [give_up_writing, Guarded::read].map(|other| beside(&guarded, other));
+        others.into_iter().for_each(|other| drop(other.join().unwrap()));
+        guarded.lock.read_unlock();
+        guarded.check();
+    });
+}
+
+#[test]
+fn a_reader_does_not_wait_for_the_reader_that_was_a_writer() {
+    check(3, || {
+        let guarded = Guarded::new();
+        assert!(guarded.lock.write().is_ok());
+        let reader = beside(&guarded, Guarded::read);
+        guarded.lock.downgrade();
+        assert!(reader.join().unwrap());
+        guarded.lock.read_unlock();
+        guarded.check();
+    });
+}

@@ -1,0 +1,227 @@
+//! [`RwLock`].
+
+use super::poison::Flag;
+use super::raw_rwlock::RawRwLock;
+use super::rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
+use crate::cancel;
+use crate::primitives::sync::UnsafeCell;
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
+
+/// A lock for many readers or one writer; mirrors [`std::sync::RwLock`].
+///
+/// First come, first served: while a writer waits, new readers wait behind it, and all readers up to
+/// the next writer go together. Nobody overtakes, so neither side starves. To read twice on one fiber
+/// may wait for ever, if a writer came between.
+///
+/// A panic while the write lock is held poisons it, as with `std`. A cancel that unwinds does not, and
+/// neither does a panic under a read lock.
+///
+/// ```
+/// use volt::sync::RwLock;
+///
+/// let lock = RwLock::new(5);
+/// {
+///     let (one, two) = (lock.read().unwrap(), lock.read().unwrap());
+///     assert_eq!(*one + *two, 10);
+/// }
+/// *lock.write().unwrap() += 1;
+/// assert_eq!(*lock.read().unwrap(), 6);
+/// ```
+pub struct RwLock<T: ?Sized> {
+    pub(super) raw: RawRwLock,
+    pub(super) poison: Flag,
+    pub(super) data: UnsafeCell<T>,
+}
+
+// SAFETY: the data moves between threads with the write lock.
+unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
+// SAFETY: as above, and readers share it.
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
+// A panic inside leaves the poison mark.
+impl<T: ?Sized> UnwindSafe for RwLock<T> {}
+impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
+
+impl<T> RwLock<T> {
+    /// A free lock around `value`.
+    ///
+    /// ```
+    /// static LIMIT: volt::sync::RwLock<u32> = volt::sync::RwLock::new(10);
+    /// assert_eq!(*LIMIT.read().unwrap(), 10);
+    /// ```
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock { raw: RawRwLock::new(), poison: Flag::new(), data: UnsafeCell::new(value) }
+    }
+
+    /// The value, of a lock that nobody can hold any more.
+    ///
+    /// # Errors
+    ///
+    /// The value inside the error if the lock is poisoned.
+    ///
+    /// ```
+    /// assert_eq!(volt::sync::RwLock::new(1).into_inner().unwrap(), 1);
+    /// ```
+    pub fn into_inner(self) -> LockResult<T> {
+        let poisoned = self.poison.get();
+        let value = self.data.into_inner();
+        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits until no writer has the lock and none came before, and takes it for reading.
+    ///
+    /// # Errors
+    ///
+    /// The guard inside the error if the lock is poisoned.
+    ///
+    /// # Panics
+    ///
+    /// If there are 2<sup>30</sup> readers.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
+    ///
+    /// ```
+    /// let lock = volt::sync::RwLock::new(1);
+    /// assert_eq!(*lock.read().unwrap(), 1);
+    /// ```
+    #[inline]
+    pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+        if self.raw.read().is_err() {
+            cancel::unwind();
+        }
+        // SAFETY: locked just now.
+        self.poison.wrap(unsafe { RwLockReadGuard::new(self) })
+    }
+
+    /// Takes the lock for reading if no writer has it or waits for it.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if one does, `Poisoned` with the guard if the lock is poisoned.
+    ///
+    /// ```
+    /// let lock = volt::sync::RwLock::new(1);
+    /// let guard = lock.write().unwrap();
+    /// assert!(lock.try_read().is_err());
+    /// # drop(guard);
+    /// ```
+    #[inline]
+    pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
+        if !self.raw.try_read() {
+            return Err(TryLockError::WouldBlock);
+        }
+        // SAFETY: locked just now.
+        Ok(self.poison.wrap(unsafe { RwLockReadGuard::new(self) })?)
+    }
+
+    /// Waits until nobody has the lock and nobody came before, and takes it for writing.
+    ///
+    /// # Errors
+    ///
+    /// The guard inside the error if the lock is poisoned.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
+    ///
+    /// ```
+    /// let lock = volt::sync::RwLock::new(1);
+    /// *lock.write().unwrap() = 2;
+    /// assert_eq!(*lock.read().unwrap(), 2);
+    /// ```
+    #[inline]
+    pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+        if self.raw.write().is_err() {
+            cancel::unwind();
+        }
+        // SAFETY: locked just now.
+        self.poison.wrap(unsafe { RwLockWriteGuard::new(self) })
+    }
+
+    /// Takes the lock for writing if nobody has it.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if somebody does, `Poisoned` with the guard if the lock is poisoned.
+    ///
+    /// ```
+    /// let lock = volt::sync::RwLock::new(1);
+    /// let guard = lock.read().unwrap();
+    /// assert!(lock.try_write().is_err());
+    /// # drop(guard);
+    /// ```
+    #[inline]
+    pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
+        if !self.raw.try_write() {
+            return Err(TryLockError::WouldBlock);
+        }
+        // SAFETY: locked just now.
+        Ok(self.poison.wrap(unsafe { RwLockWriteGuard::new(self) })?)
+    }
+
+    /// Has a panic poisoned the lock?
+    ///
+    /// ```
+    /// assert!(!volt::sync::RwLock::new(1).is_poisoned());
+    /// ```
+    pub fn is_poisoned(&self) -> bool {
+        self.poison.get()
+    }
+
+    /// Takes the poison mark away.
+    ///
+    /// ```
+    /// let lock = volt::sync::RwLock::new(1);
+    /// lock.clear_poison();
+    /// assert!(!lock.is_poisoned());
+    /// ```
+    pub fn clear_poison(&self) {
+        self.poison.clear();
+    }
+
+    /// The value, by an exclusive borrow: no lock is needed.
+    ///
+    /// # Errors
+    ///
+    /// The borrow inside the error if the lock is poisoned.
+    ///
+    /// ```
+    /// let mut lock = volt::sync::RwLock::new(1);
+    /// *lock.get_mut().unwrap() = 2;
+    /// assert_eq!(lock.into_inner().unwrap(), 2);
+    /// ```
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        let poisoned = self.poison.get();
+        let value = self.data.get_mut();
+        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    fn from(value: T) -> RwLock<T> {
+        RwLock::new(value)
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> RwLock<T> {
+        RwLock::new(T::default())
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("RwLock");
+        match self.try_read() {
+            Ok(guard) => out.field("data", &&*guard),
+            Err(TryLockError::Poisoned(poisoned)) => out.field("data", &&**poisoned.get_ref()),
+            Err(TryLockError::WouldBlock) => out.field("data", &format_args!("<locked>")),
+        };
+        out.field("poisoned", &self.is_poisoned()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,74 @@
+//! One allocation makes a fiber: control block, closure and result together.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use volt::runtime::Builder;
+
+struct Counting;
+
+static MADE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: as the system's, which does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        MADE.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations while `f` runs. Nothing else runs in this process but a harness that waits.
+fn made(f: impl FnOnce()) -> usize {
+    let before = MADE.load(Ordering::SeqCst);
+    f();
+    MADE.load(Ordering::SeqCst) - before
+}
+
+/// In one test: the count is the whole process's.
+#[test]
+fn what_fibers_allocate() {
+    a_fiber_is_one_allocation_and_its_end_none();
+    a_small_fiber_after_another_is_no_allocation_at_all();
+}
+
+fn a_fiber_is_one_allocation_and_its_end_none() {
+    const FIBERS: usize = 600;
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let run = || {
+        let mut handles = Vec::with_capacity(FIBERS);
+        let spawned = made(|| {
+            for n in 0..FIBERS {
+                // A closure and a result of some size, beyond what a worker keeps blocks for.
+                let room = [n; 100];
+                handles.push(volt::go(move || room.map(|n| n + 1)));
+            }
+        });
+        let joined = made(|| {
+            for (n, handle) in handles.into_iter().enumerate() {
+                assert_eq!(handle.join().unwrap(), [n + 1; 100]);
+            }
+        });
+        (spawned, joined)
+    };
+    // The first time stacks and the like are made.
+    runtime.run(run);
+    assert_eq!(runtime.run(run), (FIBERS, 0));
+}
+
+/// Small blocks are kept by the worker for the next fiber.
+fn a_small_fiber_after_another_is_no_allocation_at_all() {
+    let many = || (0..100).for_each(|n| assert_eq!(volt::go(move || n).join().unwrap(), n));
+    let again = Builder::new_current_thread().build().unwrap().run(|| {
+        many();
+        made(many)
+    });
+    assert_eq!(again, 0);
+}

@@ -1,0 +1,57 @@
+//! Cases other than plain sends and receives.
+
+use crate::harness::{ms, on_each};
+use std::time::Duration;
+use volt::channel::{RecvError, Select, bounded, select, unbounded};
+use volt::time::Instant;
+
+#[test]
+fn a_time() {
+    on_each(|| {
+        let (_s, r) = unbounded::<u8>();
+        let (soon, later) = (Instant::now() + ms(3), Instant::now() + Duration::from_secs(60));
+        select! {
+            wait(later) -> _ => panic!(),
+            wait(soon) -> when => assert!(when == soon && Instant::now() >= soon),
+            recv(r) -> _ => panic!(),
+        }
+        let mut select = Select::new();
+        select.case(&soon);
+        assert_eq!(select.try_ready(), Ok(0));
+        assert_eq!(select.select().complete(&soon), soon);
+    });
+}
+
+#[test]
+fn handles_as_cases() {
+    on_each(|| {
+        let (s, r) = bounded::<u8>(1);
+        select! {
+            wait(s) -> permit => permit.send(1).unwrap(),
+            wait(r) -> _ => panic!(),
+        }
+        select! {
+            wait(s) -> _ => panic!("full"),
+            wait(r) -> message => assert_eq!(message, Ok(1)),
+        }
+        // A permit that is not used.
+        select! { wait(s) -> permit => { assert!(s.is_full()); drop(permit) } }
+        assert_eq!(s.try_send(2), Ok(()));
+        drop(s);
+        select! { wait(r) -> message => assert_eq!(message, Ok(2)) }
+        select! { wait(r) -> message => assert_eq!(message, Err(RecvError)) }
+    });
+}
+
+#[test]
+fn a_permit_keeps_its_receiver() {
+    on_each(|| {
+        let (s, r) = bounded::<u8>(0);
+        let receiver = volt::go(move || r.recv_timeout(Duration::from_secs(60)));
+        let permit = select! { wait(s) -> permit => permit };
+        volt::sleep(ms(2));
+        assert!(s.try_send(9).is_err(), "the receiver is taken");
+        permit.send(1).unwrap();
+        assert_eq!(receiver.join().unwrap(), Ok(1));
+    });
+}

@@ -1,0 +1,424 @@
+//! The scheduler through its public face: who runs when, and the figures that tell.
+
+mod common;
+
+use common::{LONG, until, within};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use volt::runtime::{Builder, Handle, Migrate, Placement, Runtime, Stats};
+
+/// One worker, the calling thread: what happens on it happens in one order.
+fn here<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    Builder::new_current_thread().build().unwrap().run(f)
+}
+
+/// No supervisor, no forced moves: only what the test does.
+fn plain(workers: usize) -> Builder {
+    Builder::new().workers(workers).stall_period(None).force_migrate(false)
+}
+
+fn stats() -> Stats {
+    Handle::current().stats()
+}
+
+fn dispatched() -> u64 {
+    stats().total.dispatched
+}
+
+/// Spawns `f` from a plain thread, so that the fiber goes where those from outside go.
+fn go_from_outside(f: impl FnOnce() + Send + 'static) {
+    let handle = Handle::current();
+    std::thread::spawn(move || drop(handle.go(f))).join().unwrap();
+}
+
+#[test]
+fn the_newest_runs_next_and_the_others_in_turn() {
+    let order = here(|| {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        for n in 0..4 {
+            let log = Arc::clone(&log);
+            drop(volt::go(move || log.lock().unwrap().push(n)));
+        }
+        volt::yield_now();
+        std::mem::take(&mut *log.lock().unwrap())
+    });
+    assert_eq!(order, [3, 0, 1, 2]);
+}
+
+#[test]
+fn two_that_wake_each_other_do_not_starve_a_third() {
+    within(LONG, || {
+        let (turns, hits, flushes) = here(|| {
+            let over = Arc::new(AtomicBool::new(false));
+            let passes = Arc::new(AtomicU64::new(0));
+            let pair: Vec<_> = (0..2)
+                .map(|_| {
+                    let (over, passes) = (Arc::clone(&over), Arc::clone(&passes));
+                    move |other: &dyn Fn()| {
+                        while !over.load(Ordering::SeqCst) {
+                            assert!(passes.fetch_add(1, Ordering::SeqCst) < 100_000, "starved");
+                            other();
+                            volt::thread::park();
+                        }
+                        other();
+                    }
+                })
+                .collect();
+            let (a, b) = (pair[0].clone(), pair[1].clone());
+            let first = volt::go(move || {
+                let me = volt::current();
+                let second = volt::go(move || b(&|| me.unpark()));
+                let partner = second.thread().clone();
+                a(&|| partner.unpark());
+                second.join().unwrap();
+            });
+            // The third: each of its turns is behind everybody else's.
+            const TURNS: u64 = 1000;
+            let before = stats().total;
+            for _ in 0..TURNS {
+                volt::yield_now();
+            }
+            let after = stats().total;
+            over.store(true, Ordering::SeqCst);
+            first.join().unwrap();
+            (TURNS, after.lifo_hits - before.lifo_hits, after.lifo_flushes - before.lifo_flushes)
+        });
+        // Three from the slot and the one flushed, for each turn of the third.
+        assert!((3 * turns - 10..=3 * turns + 10).contains(&hits), "{hits} in {turns} turns");
+        assert!((turns - 10..=turns + 10).contains(&flushes), "{flushes} in {turns} turns");
+    });
+}
+
+#[test]
+fn sockets_and_timers_have_their_turn_every_128_dispatches() {
+    within(LONG, || {
+        let figures = here(|| {
+            for _ in 0..128 * 50 {
+                volt::yield_now();
+            }
+            stats().total
+        });
+        assert!(figures.dispatched >= 128 * 50, "{figures:?}");
+        assert!(figures.ticks >= 50 && figures.polls >= 50, "{figures:?}");
+    });
+}
+
+#[test]
+fn a_sleeper_wakes_beside_one_that_is_never_out_of_work() {
+    within(LONG, || {
+        let yields = here(|| {
+            let awake = Arc::new(AtomicBool::new(false));
+            let theirs = Arc::clone(&awake);
+            let sleeper = volt::go(move || {
+                volt::sleep(Duration::from_millis(1));
+                theirs.store(true, Ordering::SeqCst);
+            });
+            let mut yields = 0_u64;
+            while !awake.load(Ordering::SeqCst) {
+                volt::yield_now();
+                yields += 1;
+            }
+            sleeper.join().unwrap();
+            yields
+        });
+        assert!(yields > 0);
+    });
+}
+
+/// With a set interval the look comes after exactly so many dispatches, whatever is queued here.
+#[test]
+fn the_injector_comes_first_at_the_interval_that_is_set() {
+    within(LONG, || {
+        for every in [8_u32, 64, 100] {
+            let runtime = plain(1).injector_every(every).build().unwrap();
+            let gaps = runtime.run(move || {
+                let started = Arc::new(AtomicU64::new(0));
+                let mut gaps = Vec::new();
+                for _ in 0..6 {
+                    started.store(0, Ordering::SeqCst);
+                    let theirs = Arc::clone(&started);
+                    let before = dispatched();
+                    go_from_outside(move || theirs.store(dispatched(), Ordering::SeqCst));
+                    while started.load(Ordering::SeqCst) == 0 {
+                        volt::yield_now();
+                    }
+                    gaps.push(started.load(Ordering::SeqCst) - before);
+                }
+                gaps
+            });
+            // The first comes wherever the count stood; then each a full interval after the last.
+            let near = u64::from(every) - 2..=u64::from(every) + 2;
+            assert!(gaps[1..].iter().all(|gap| near.contains(gap)), "{every}: {gaps:?}");
+        }
+    });
+}
+
+/// And without one within a tick, and a millisecond or so, of whatever else runs.
+#[test]
+fn a_fiber_from_outside_starts_though_the_worker_is_never_out_of_work() {
+    within(LONG, || {
+        let runtime = plain(1).build().unwrap();
+        runtime.run(|| {
+            for _ in 0..100 {
+                let started = Arc::new(AtomicBool::new(false));
+                let theirs = Arc::clone(&started);
+                go_from_outside(move || theirs.store(true, Ordering::SeqCst));
+                let mut yields = 0;
+                while !started.load(Ordering::SeqCst) {
+                    volt::yield_now();
+                    yields += 1;
+                    assert!(yields <= 256, "{yields} dispatches and no look at the injector");
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn what_a_worker_cannot_hold_goes_to_the_injector_in_batches() {
+    let (order, overflows, batches) = here(|| {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        // The slot takes one and the ring 256: one more, and half of it moves.
+        for n in 0..258 {
+            let log = Arc::clone(&log);
+            drop(volt::go(move || log.lock().unwrap().push(n)));
+        }
+        let stats = stats();
+        assert_eq!((stats.total.overflows, stats.queue.size), (1, 258), "{stats:?}");
+        while log.lock().unwrap().len() < 258 {
+            volt::yield_now();
+        }
+        (log.lock().unwrap().clone(), stats.total.overflows, self::stats().total.batches)
+    });
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..258).collect::<Vec<_>>(), "each once");
+    assert!(overflows == 1 && (1..=33).contains(&batches), "{batches}");
+}
+
+#[test]
+fn a_burst_does_not_wake_everybody_for_each() {
+    within(LONG, || {
+        let runtime = plain(8).build().unwrap();
+        until("all to sleep", || runtime.stats().total.parked >= 8);
+        let before = runtime.stats().total.wakes;
+        runtime.run(|| {
+            let fibers: Vec<_> = (0..10_000).map(|_| volt::go(|| ())).collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+        let wakes = runtime.stats().total.wakes - before;
+        assert!((1..2_500).contains(&wakes), "{wakes} wakes for 10,000 fibers");
+    });
+}
+
+#[test]
+fn with_a_park_timeout_every_worker_looks_up_now_and_then() {
+    within(LONG, || {
+        let runtime = plain(3).park_timeout(Duration::from_millis(1)).build().unwrap();
+        let parked = || runtime.stats().workers.iter().map(|worker| worker.parked).min().unwrap();
+        // One of them in the poller, the others on their threads.
+        until("each to lie down often", || parked() >= 20);
+        // And none of them takes itself for a searcher: who brings work still wakes one.
+        let before = runtime.stats().total.wakes;
+        for _ in 0..20 {
+            runtime.go(|| ()).join().unwrap();
+        }
+        assert!(runtime.stats().total.wakes > before);
+    });
+}
+
+#[test]
+fn every_placement_runs_every_fiber_once() {
+    within(LONG, || {
+        for placement in [Placement::Injector, Placement::TwoChoices, Placement::LeastLoaded] {
+            let runtime = Builder::new().workers(3).placement(placement).build().unwrap();
+            let sum = Arc::new(AtomicU64::new(0));
+            let fibers: Vec<_> = (0..3000)
+                .map(|n| {
+                    let sum = Arc::clone(&sum);
+                    runtime.go(move || {
+                        volt::yield_now();
+                        sum.fetch_add(n, Ordering::SeqCst)
+                    })
+                })
+                .collect();
+            fibers.into_iter().for_each(|fiber| {
+                fiber.join().unwrap();
+            });
+            assert_eq!(sum.load(Ordering::SeqCst), 2999 * 3000 / 2, "{placement:?}");
+            assert_eq!(runtime.stats().queue.size, 0);
+        }
+    });
+}
+
+/// A worker in a fiber's code for long keeps nothing that was put before it from others.
+#[test]
+fn mail_of_a_busy_worker_runs_elsewhere() {
+    within(LONG, || {
+        for placement in [Placement::TwoChoices, Placement::LeastLoaded] {
+            let runtime = plain(2).placement(placement).build().unwrap();
+            let over = Arc::new(AtomicBool::new(false));
+            let theirs = Arc::clone(&over);
+            let hog = runtime.go(move || {
+                while !theirs.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            });
+            for _ in 0..200 {
+                runtime.go(|| ()).join().unwrap();
+            }
+            over.store(true, Ordering::SeqCst);
+            hog.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_queue_s_figures_say_what_is_there() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let queue = runtime.stats().queue;
+    assert_eq!((queue.workers, queue.concurrency, queue.size), (0, 0, 0), "nobody runs it");
+    let other: Vec<_> = (0..5).map(|_| runtime.go(volt::yield_now)).collect();
+    assert_eq!(runtime.stats().queue.size, 5);
+    runtime.run(|| {
+        let (before, shared) = (stats(), 5);
+        let queue = before.queue;
+        assert_eq!((queue.capacity, queue.workers, queue.concurrency), (256, 1, 1), "{before:?}");
+        assert_eq!(queue.size, shared - before.total.finished as usize, "{before:?}");
+        (0..10).for_each(|_| drop(volt::go(|| ())));
+        let after = stats();
+        assert_eq!(after.queue.size, queue.size + 10, "{after:?}");
+        assert_eq!(after.queue.enqueued, queue.enqueued + 10);
+        assert_eq!(after.queue.dequeued, queue.dequeued);
+        volt::yield_now();
+        let end = stats();
+        assert_eq!(end.queue.enqueued, end.queue.dequeued + end.queue.size as u64, "{end:?}");
+        assert!(end.queue.dequeued >= after.queue.dequeued + 10, "{end:?}");
+    });
+    other.into_iter().for_each(|fiber| assert!(fiber.is_finished()));
+    assert_eq!(runtime.stats().queue.size, 0);
+}
+
+/// What must hold between the figures of a runtime whenever it is quiet.
+fn reconcile(runtime: &Runtime) {
+    let stats = runtime.stats();
+    let total = stats.total;
+    let sum = |name: &str| -> u64 {
+        let of = |worker: &volt::runtime::WorkerStats| {
+            worker.iter().find(|(other, _)| *other == name).unwrap().1
+        };
+        stats.workers.iter().map(of).sum()
+    };
+    // Only workers do these, so the workers' own add up to the total.
+    for (name, value) in total.iter() {
+        let everywhere = ["spawned", "finished", "dispatched", "wakes", "stalls", "slots_freed"];
+        if !everywhere.contains(&name) && !name.starts_with("threads_") {
+            assert_eq!(sum(name), value, "{name}: {stats:?}");
+        }
+    }
+    assert_eq!(total.spawned, total.finished + stats.live, "{stats:?}");
+    assert_eq!(stats.queued.iter().sum::<usize>(), 0, "{stats:?}");
+    let queue = stats.queue;
+    assert_eq!((queue.size, queue.enqueued), (0, queue.dequeued), "{stats:?}");
+    assert_eq!(total.dispatched, queue.dequeued);
+    assert!(total.finished <= total.dispatched, "each that ended was dispatched: {stats:?}");
+    assert!(total.lifo_hits <= total.dispatched, "{stats:?}");
+    assert!(total.run_next <= total.dispatched, "{stats:?}");
+    assert!(total.stolen == 0 || total.steals_tried > 0, "{stats:?}");
+    assert!(total.ticks <= total.dispatched + total.polls, "{stats:?}");
+}
+
+/// A fiber that waits while it unwinds hands its core on, and ends on its thread without one.
+fn ends_without_a_core() {
+    struct Waits;
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            volt::sleep(Duration::from_micros(10));
+        }
+    }
+    let fiber = volt::go(|| {
+        let _waits = Waits;
+        std::panic::resume_unwind(Box::new("no report"));
+    });
+    assert!(fiber.join().is_err());
+}
+
+#[test]
+fn the_figures_add_up() {
+    within(LONG, || {
+        for workers in [1, 2, 5] {
+            let runtime = Builder::new().workers(workers).stall_period(None).build().unwrap();
+            for _ in 0..3 {
+                let outside: Vec<_> = (0..200)
+                    .map(|n| {
+                        runtime.go(move || {
+                            let inner: Vec<_> = (0..5).map(|_| volt::go(volt::yield_now)).collect();
+                            if n % 50 == 0 {
+                                volt::blocking(|| std::thread::sleep(Duration::from_micros(100)));
+                            }
+                            if n % 50 == 1 {
+                                ends_without_a_core();
+                            }
+                            volt::sleep(Duration::from_micros(n));
+                            inner.into_iter().for_each(|fiber| fiber.join().unwrap());
+                        })
+                    })
+                    .collect();
+                outside.into_iter().for_each(|fiber| fiber.join().unwrap());
+            }
+            // The last fiber is counted after its join.
+            until("the last end to be booked", || runtime.stats().live == 0);
+            let total = runtime.stats().total;
+            assert_eq!(
+                (total.spawned, total.hand_offs >= 24),
+                (3 * (200 * 6 + 4), true),
+                "{total:?}"
+            );
+            reconcile(&runtime);
+        }
+    });
+}
+
+/// Every dispatch is one start, one return from a wait or one return from a yield.
+#[test]
+fn every_dispatch_has_its_reason() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    runtime.run(|| {
+        let fibers: Vec<_> = (0..20)
+            .map(|n| {
+                volt::go(move || {
+                    (0..n).for_each(|_| volt::yield_now());
+                    volt::thread::park();
+                })
+            })
+            .collect();
+        // Not joined before they have parked: no joiner waits in vain.
+        (0..20).for_each(|_| volt::yield_now());
+        fibers.iter().for_each(|fiber| fiber.thread().unpark());
+        volt::yield_now();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+    let total = runtime.stats().total;
+    let (starts, yields, wakes) = (21, (0..20).sum::<u64>() + 21, 20);
+    assert_eq!(total.dispatched, starts + yields + wakes, "{total:?}");
+    reconcile(&runtime);
+}
+
+/// There a core stays with its thread, so each hand-off ends as a stall does.
+#[test]
+fn who_leaves_a_core_under_before_start_comes_back_to_it() {
+    within(LONG, || {
+        let runtime = plain(2).migrate(Migrate::BeforeStart).build().unwrap();
+        let fibers: Vec<_> = (0..30)
+            .map(|_| {
+                runtime.go(|| volt::blocking(|| std::thread::sleep(Duration::from_micros(200))))
+            })
+            .collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        let total = || runtime.stats().total;
+        until("each to be back", || total().rejoined + total().retired == total().hand_offs);
+        assert_eq!((total().hand_offs, total().stalls), (30, 0));
+        assert_eq!(runtime.stats().queue.concurrency, 2);
+    });
+}

@@ -1,0 +1,99 @@
+//! Scenarios that run on fibers, on plain threads, and across the two.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+#[path = "../common/mod.rs"]
+pub mod common;
+
+#[allow(unused_imports, reason = "as above")]
+pub use common::{LONG, Rng, Seed, until, within};
+use std::any::Any;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Who takes part in a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    Fibers,
+    Threads,
+    /// Fibers and threads in turn.
+    Both,
+}
+
+/// Starts the parts of a scenario.
+pub struct World {
+    pub who: Who,
+    started: AtomicUsize,
+}
+
+pub enum Task<T> {
+    Fiber(volt::JoinHandle<T>),
+    Thread(std::thread::JoinHandle<T>),
+}
+
+impl World {
+    pub fn go<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Task<T> {
+        let odd = self.started.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        match self.who {
+            Who::Fibers => Task::Fiber(volt::go(f)),
+            Who::Both if !odd => Task::Fiber(volt::go(f)),
+            _ => Task::Thread(std::thread::spawn(f)),
+        }
+    }
+}
+
+impl<T> Task<T> {
+    pub fn result(self) -> Result<T, Box<dyn Any + Send>> {
+        match self {
+            Task::Fiber(fiber) => fiber.join(),
+            Task::Thread(thread) => thread.join(),
+        }
+    }
+
+    #[track_caller]
+    pub fn join(self) -> T {
+        self.result().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+    }
+
+    pub fn is_finished(&self) -> bool {
+        match self {
+            Task::Fiber(fiber) => fiber.is_finished(),
+            Task::Thread(thread) => thread.is_finished(),
+        }
+    }
+}
+
+/// Runs a scenario: on a fiber if all are fibers, else on a plain thread.
+pub fn run(who: Who, scenario: fn(&World)) {
+    within(LONG, move || {
+        let world = World { who, started: AtomicUsize::new(0) };
+        match who {
+            Who::Fibers => volt::run(move || scenario(&world)),
+            Who::Threads | Who::Both => scenario(&world),
+        }
+    });
+}
+
+/// Three tests of each scenario.
+#[macro_export]
+macro_rules! scenarios {
+    ($($name:ident)*) => {
+        mod fibers {
+            $(#[test] fn $name() { $crate::sync_support::run($crate::sync_support::Who::Fibers, super::$name) })*
+        }
+        mod threads {
+            $(#[test] fn $name() { $crate::sync_support::run($crate::sync_support::Who::Threads, super::$name) })*
+        }
+        mod both {
+            $(#[test] fn $name() { $crate::sync_support::run($crate::sync_support::Who::Both, super::$name) })*
+        }
+    };
+}
+
+/// Lets others come to where they wait; no test depends on that they do.
+pub fn pause() {
+    volt::sleep(std::time::Duration::from_millis(3));
+}
+
+/// A payload that does not go through the panic hook.
+pub fn fail() -> ! {
+    std::panic::resume_unwind(Box::new("planned"))
+}
