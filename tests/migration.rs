@@ -291,3 +291,40 @@ fn a_current_thread_runtime_comes_back_to_its_fibers() {
         assert!(homes[0] == here() && homes[1] != here());
     });
 }
+
+/// More helpers than one keep their cores because of fibers at home there: whatever the thread waits
+/// for in blocking mode is theirs to run all the same.
+#[test]
+fn helpers_of_a_blocked_current_thread_runtime_run_everything() {
+    within(LONG, || {
+        let builder = Builder::new_current_thread().migrate(Migrate::BeforeStart);
+        let runtime = builder.build().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let stay = |over: &Arc<AtomicBool>| {
+            let (over, (tell, told)) = (Arc::clone(over), mpsc::channel());
+            let fiber = volt::go(move || {
+                tell.send(()).unwrap();
+                while !over.load(Ordering::SeqCst) {
+                    volt::sleep(Duration::from_millis(1));
+                }
+            });
+            told.recv().unwrap();
+            fiber
+        };
+        let theirs = Arc::clone(&over);
+        let fibers = runtime.run(move || {
+            volt::blocking(|| {
+                let one = stay(&theirs);
+                let over = Arc::clone(&theirs);
+                // Blocks the helper in turn: its own helper gets a fiber to keep.
+                let other = volt::go(move || volt::blocking(|| stay(&over))).join().unwrap();
+                for _ in 0..1_000 {
+                    volt::go(|| ()).join().unwrap();
+                }
+                [one, other]
+            })
+        });
+        over.store(true, Ordering::SeqCst);
+        runtime.run(|| fibers.map(|fiber| fiber.join().unwrap()));
+    });
+}

@@ -16,6 +16,6 @@ mod slots;
 mod timers;
 mod wheel;
 
-pub(crate) use poller::{Driver, Role};
+pub(crate) use poller::Driver;
 pub(crate) use registration::{Direction, IoNode, Registration};
 pub(crate) use timers::Timer;

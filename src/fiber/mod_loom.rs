@@ -27,3 +27,5 @@ use header::{drop_locals, drop_own_result, forget_panics};
 
 #[cfg(test)]
 mod models;
+#[cfg(test)]
+mod run_next_models;

@@ -37,7 +37,7 @@ impl FiberRef {
     }
 
     /// The count stays with the queue entry that is left over; see [`FiberPtr::has_entry`].
-    pub(crate) fn leave(self) {
+    fn leave(self) {
         std::mem::forget(self);
     }
 
@@ -82,6 +82,39 @@ impl FiberPtr {
     #[must_use]
     pub(crate) fn has_entry(self) -> bool {
         self.state().load().is_stale() && self.take_entry()
+    }
+
+    /// Takes in a fiber from a queue: starts it if it is fresh. False if there is nothing to run: the
+    /// entry was left over.
+    #[inline(always)]
+    pub(crate) fn admit(self) -> bool {
+        self.state().load().is_plain() || self.admit_fresh()
+    }
+
+    #[inline]
+    fn admit_fresh(self) -> bool {
+        loop {
+            let now = self.state().load();
+            if now.is_stale() {
+                if self.has_entry() {
+                    return false;
+                }
+            } else if !now.is_fresh() || self.state().start() {
+                return true;
+            }
+        }
+    }
+
+    /// Starts a fresh fiber for its joiner, who holds its join handle, and leaves its queue entry
+    /// behind. False if it has started.
+    #[must_use]
+    pub(crate) fn start_out_of_turn(self) -> bool {
+        let entry = self.reference();
+        let started = self.state().start_out_of_turn();
+        if started {
+            entry.leave();
+        }
+        started
     }
 
     #[cold]

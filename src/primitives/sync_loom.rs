@@ -60,6 +60,12 @@ impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(crate) struct Condvar(loom::sync::Condvar);
 
+impl Default for Condvar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Condvar {
     pub(crate) fn new() -> Self {
         Self(loom::sync::Condvar::new())

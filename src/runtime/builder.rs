@@ -282,6 +282,9 @@ fn check(config: &Config) -> io::Result<()> {
         _ if config.max_blocking == 0 => {
             "0 fibers in blocking mode: at least 1, or blocking could never return".to_owned()
         }
+        _ if config.thread_name.contains('\0') => {
+            format!("a thread name with a NUL in it: {:?}", config.thread_name)
+        }
         Some(period) if period < SHORTEST_STALL_PERIOD => {
             format!("a stall period of {period:?}: at least {SHORTEST_STALL_PERIOD:?}, or None")
         }

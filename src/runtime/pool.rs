@@ -19,6 +19,8 @@ pub(super) struct Pool {
 struct Threads {
     running: Vec<(usize, thread::JoinHandle<()>)>,
     started: usize,
+    /// No more threads are started.
+    closed: bool,
 }
 
 /// Tells that a thread leaves, also if one of its hooks has panicked.
@@ -33,6 +35,26 @@ impl Drop for Leaving<'_> {
         self.shared.thread_leaves();
         self.pool.left.numbers.lock().push(self.number);
         self.pool.left.changed.settle_all().into_iter().for_each(park::wake);
+    }
+}
+
+/// The core for which a thread was started; put down if a hook panics before it runs.
+struct GivenCore<'a> {
+    shared: &'a Shared,
+    core: usize,
+}
+
+impl GivenCore<'_> {
+    fn run(self) {
+        let (shared, core) = (self.shared, self.core);
+        std::mem::forget(self);
+        scheduler::run(shared, core);
+    }
+}
+
+impl Drop for GivenCore<'_> {
+    fn drop(&mut self) {
+        self.shared.put_down(self.core);
     }
 }
 
@@ -62,8 +84,9 @@ impl Pool {
             |number| format!("-{number}"),
             move |shared| {
                 let config = &shared.config;
+                let given = GivenCore { shared, core };
                 config.on_thread_start.iter().for_each(|hook| hook());
-                scheduler::run(shared, core);
+                given.run();
                 config.on_thread_stop.iter().for_each(|hook| hook());
             },
         )
@@ -83,6 +106,9 @@ impl Pool {
     ) -> io::Result<()> {
         // Over the start, so that who looks at the threads sees every one that has begun.
         let mut threads = self.threads.lock();
+        if threads.closed {
+            return Err(io::Error::other("the runtime has been shut down"));
+        }
         self.reap(&mut threads);
         let number = threads.started;
         let name = format!("{}{}", shared.config.thread_name, suffix(number));
@@ -121,7 +147,12 @@ impl Pool {
     /// Joins the threads that leave until `deadline`; returns the names of the others, which are
     /// detached. No thread is started any more.
     pub(super) fn join(&self, deadline: Moment) -> Vec<String> {
-        let all = self.threads.lock().running.len();
+        let all = {
+            let mut threads = self.threads.lock();
+            threads.closed = true;
+            self.reap(&mut threads);
+            threads.running.len()
+        };
         let wait = Wait { deadline: Some(deadline), ..Wait::new("shutdown") };
         park::wait_until(&self.left.changed, wait, || self.left.numbers.lock().len() >= all);
         let mut threads = self.threads.lock();

@@ -178,9 +178,9 @@ impl Runtime {
         let shared = self.shared();
         if deadline > Moment::now() {
             match &self.driven {
-                Some(_) => scheduler::run_here(shared, deadline, &|| {
-                    shared.live() == 0 || Moment::now() >= deadline
-                }),
+                // One of its own fibers cannot drive it besides.
+                Some(_) if scheduler::is_here(shared) => {}
+                Some(_) => drive_drained(shared, deadline),
                 None => wait_drained(shared, deadline),
             }
         }
@@ -201,11 +201,21 @@ impl Runtime {
     }
 }
 
+/// Runs the fibers of a current-thread runtime until none is left.
+fn drive_drained(shared: &Shared, deadline: Moment) {
+    shared.begin_drain();
+    while shared.live() != 0 && Moment::now() < deadline {
+        let slice = Moment::now().saturating_add(LOOK_AGAIN).min(deadline);
+        scheduler::run_here(shared, slice, &|| shared.live() == 0 || Moment::now() >= slice);
+    }
+}
+
+/// A fiber that ends looks for drainers without a fence, which would cost each fiber more than its
+/// spawn; so one that ends in the very moment when the drain begins may tell nobody.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// Waits until no fiber is left.
 pub(super) fn wait_drained(shared: &Shared, deadline: Moment) {
-    /// A fiber that ends looks for drainers without a fence, which would cost each fiber more than
-    /// its spawn; so one that ends in the very moment when the drain begins may tell nobody.
-    const LOOK_AGAIN: Duration = Duration::from_millis(5);
     shared.begin_drain();
     while shared.live() != 0 && Moment::now() < deadline {
         let slice = Moment::now().saturating_add(LOOK_AGAIN).min(deadline);

@@ -2,11 +2,9 @@
 
 use super::idle::Left;
 use super::worker::Worker;
-use crate::driver::Role;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
-use crate::primitives::thread;
 use crate::stack;
 use std::time::Duration;
 
@@ -14,7 +12,7 @@ use std::time::Duration;
 const QUIET: Duration = Duration::from_millis(50);
 
 impl Worker<'_> {
-    pub(super) fn park(&self) {
+    pub(super) fn park(&self, done: &dyn Fn() -> bool) {
         let (core, shared) = (self.held(), self.shared);
         let now = Moment::now();
         self.own().tick.finish(now);
@@ -22,10 +20,14 @@ impl Worker<'_> {
         let look_again = self.look_around();
         shared.idle.park(core.index, self.searching.replace(false));
         let work = match self.has_only_its_mail() {
-            true => core.queued() > 0,
+            true => {
+                // Whoever counted on this searcher counts on the thread now.
+                shared.leave_to_kept();
+                core.queued() > 0
+            }
             false => shared.has_work_for(core),
         };
-        if work || self.is_one_too_many() || shared.is_stopping() {
+        if work || self.is_one_too_many() || shared.is_stopping() || done() {
             self.leave_bed(true);
         } else {
             core.stats.parked.add(1);
@@ -55,11 +57,12 @@ impl Worker<'_> {
         let (core, shared) = (self.held(), self.shared);
         self.trim_stacks(now);
         let timeout = look_again.into_iter().chain(shared.config.park_timeout).min();
-        let Some(mut role) = self.role_to_sleep_in() else {
-            return core.parker.sleep_on_thread(timeout);
+        let Some(mut role) = shared.poller.role(|| shared.driver.try_role()) else {
+            let left = (self.deadline != Moment::NEVER).then(|| self.deadline.since(now));
+            return core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
         };
         let mut settled = Batch::new();
-        shared.in_poller.store(core.index + 1, Ordering::Relaxed);
+        shared.poller.sit(core.index);
         core.parker.sleep_in_poller(|| {
             let latest = timeout.map_or(Moment::NEVER, |timeout| now.saturating_add(timeout));
             let latest = latest.min(self.deadline);
@@ -67,7 +70,7 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             shared.driver.wait(&mut role, now, until, &mut settled);
         });
-        shared.in_poller.store(0, Ordering::Relaxed);
+        shared.poller.rise();
         drop(role);
         self.push_settled(settled);
         shared.wake_for_trim(core.index);
@@ -92,20 +95,6 @@ impl Worker<'_> {
                 self.own().rest = (dispatched, false);
                 (shared.live() != 0).then_some(QUIET)
             }
-        }
-    }
-
-    /// The role, unless somebody sleeps in it. A busy worker that holds it for a look will let go in
-    /// a moment; sleeping elsewhere then would leave the poller to nobody.
-    fn role_to_sleep_in(&self) -> Option<Role<'_>> {
-        loop {
-            if let Some(role) = self.shared.driver.try_role() {
-                return Some(role);
-            }
-            if self.shared.in_poller.load(Ordering::Relaxed) != 0 {
-                return None;
-            }
-            thread::yield_now();
         }
     }
 

@@ -59,6 +59,8 @@ pub(super) struct Own {
     pub(super) rest: (u64, bool),
     /// Dispatches from the LIFO slot in a row.
     pub(super) lifo_run: u32,
+    /// Whose turn it was when mailbox and injector were due.
+    pub(super) mail_first: bool,
     /// Fibers that have started here, have not ended, and may not move.
     pub(super) homed: usize,
 }
@@ -89,6 +91,7 @@ impl Core {
                 stacks_changed: false,
                 rest: (0, false),
                 lifo_run: 0,
+                mail_first: false,
                 homed: 0,
             }),
         }

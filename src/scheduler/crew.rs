@@ -19,6 +19,9 @@ use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::primitives::sync::{Arc, Condvar, Mutex};
 
+/// The core that is kept for the thread of a current-thread runtime, where one is.
+pub(super) const KEPT: usize = 0;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Crew {
@@ -358,3 +361,7 @@ impl Inner {
         Some(mine)
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "crew_models.rs"]
+mod models;

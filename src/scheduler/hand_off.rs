@@ -54,8 +54,8 @@ impl Worker<'_> {
     }
 
     /// What stands in the worker's own queues goes where others find it.
-    fn flush(&self) {
-        let core = self.held();
+    pub(super) fn flush(&self) {
+        let Some(core) = self.core() else { return };
         let mut batch = Batch::new();
         core.gate.enter();
         batch.extend(core.slot.take());
@@ -67,7 +67,11 @@ impl Worker<'_> {
     }
 
     /// The fiber that runs next on this thread blocks it: somebody else takes the worker's place.
+    /// Nothing is left to do if the supervisor has replaced it in that very moment.
     pub(super) fn vacate(&self) {
+        if self.is_vacated() {
+            return;
+        }
         self.stop_searching();
         self.flush();
         let core = self.held();

@@ -24,10 +24,8 @@ pub(crate) fn start_to_join(fiber: FiberPtr) -> bool {
     if core.slot.holds(fiber) {
         return false;
     }
-    let entry = fiber.reference();
-    let started = fiber.state().start_out_of_turn();
+    let started = fiber.start_out_of_turn();
     if started {
-        entry.leave();
         core.stats.run_next.add(1);
     }
     started

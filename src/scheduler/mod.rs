@@ -20,6 +20,7 @@ mod limit;
 mod locked_queue;
 mod parker;
 mod placement;
+mod poller_seat;
 mod ring;
 mod schedule;
 mod search;

@@ -14,27 +14,6 @@ use super::worker::Worker;
 use crate::fiber::{Batch, FiberPtr, Wake};
 use crate::primitives::sync::atomic::Ordering;
 
-/// Takes in a fiber from a queue: starts it if it is fresh. False if there is nothing to run: the
-/// entry was left over.
-#[inline(always)]
-pub(super) fn admit(fiber: FiberPtr) -> bool {
-    fiber.state().load().is_plain() || admit_fresh(fiber)
-}
-
-#[inline]
-fn admit_fresh(fiber: FiberPtr) -> bool {
-    loop {
-        let now = fiber.state().load();
-        if now.is_stale() {
-            if fiber.has_entry() {
-                return false;
-            }
-        } else if !now.is_fresh() || fiber.state().start() {
-            return true;
-        }
-    }
-}
-
 /// Makes a settled waiter run.
 #[inline]
 pub(crate) fn wake(wake: Wake) {

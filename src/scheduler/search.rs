@@ -12,7 +12,7 @@ impl Worker<'_> {
     /// The next fiber, from wherever there is one; `None` means that it is time to park.
     pub(super) fn find(&self) -> Option<FiberPtr> {
         if self.has_only_its_mail() {
-            return self.next_local().or_else(|| self.take_from_mailbox());
+            return self.find_own();
         }
         let due = self.own().tick.due();
         let mut found = None;
@@ -37,10 +37,27 @@ impl Worker<'_> {
     }
 
     /// A helper of a current-thread runtime whose thread is back: what cannot leave the helper is all
-    /// that it may run.
+    /// that it may run. While the thread blocks, helpers run everything, however many they are.
     #[inline]
     pub(super) fn has_only_its_mail(&self) -> bool {
-        self.shared.crew.is_helper(self.held().index) && self.shared.crew.is_crowded()
+        let crew = &self.shared.crew;
+        crew.is_helper(self.held().index) && crew.is_crowded() && !self.shared.kept_is_blocked()
+    }
+
+    #[cold]
+    fn find_own(&self) -> Option<FiberPtr> {
+        let due = self.own().tick.due();
+        if due.injector {
+            self.own().tick.injector_looked(Moment::now());
+        }
+        if due.tick {
+            self.maintain();
+        }
+        let found = self.next_local().or_else(|| self.take_from_mailbox());
+        if found.is_some() {
+            self.found_work();
+        }
+        found
     }
 
     fn next_local(&self) -> Option<FiberPtr> {
@@ -86,12 +103,16 @@ impl Worker<'_> {
         self.own().tick.glance(waiting, Moment::now)
     }
 
-    /// From mailbox and injector, when that is due. Mail comes first: a flood of fibers from outside
-    /// must not keep those waiting that only this worker may run.
+    /// From mailbox and injector, when that is due. They come first in turn: a flood of fibers from
+    /// outside must not keep those waiting that only this worker may run. Nor may mail without end
+    /// keep the injector waiting, whose batch comes to the ring only: where mail runs in blocking mode
+    /// the ring is emptied into the injector each time, and the batch goes round and never runs.
     fn take_what_waits(&self) -> Option<FiberPtr> {
-        let mail = self.take_from_mailbox();
+        let own = self.own();
+        own.mail_first = !own.mail_first;
+        let mail = if own.mail_first { self.take_from_mailbox() } else { None };
         if mail.is_none() {
-            return self.take_from_injector();
+            return self.take_from_injector().or_else(|| self.take_from_mailbox());
         }
         self.push_all(self.batch_from_injector(self.held().ring.room()));
         mail

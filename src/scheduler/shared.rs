@@ -7,7 +7,7 @@ use super::crew::Crew;
 use super::idle::Idle;
 use super::limit::Limit;
 use super::locked_queue::LockedQueue;
-use super::schedule::admit;
+use super::poller_seat::PollerSeat;
 use super::sites::{BlockingSite, Sites};
 use super::stats::{Stats, WorkerStats};
 use super::supervisor::Watch;
@@ -28,14 +28,15 @@ use std::io;
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) driver: Arc<Driver>,
+    /// Threads of the program's own run it, now and then.
+    pub(super) is_driven: bool,
     /// Fibers may go on upon any worker, their own included.
     pub(super) moves_freely: bool,
     pub(super) cores: Cores,
     pub(super) crew: Crew,
     pub(super) injector: CachePadded<LockedQueue>,
     pub(super) idle: Idle,
-    /// The worker that sleeps in the poller plus one, or 0; a hint for `notify`.
-    pub(super) in_poller: AtomicUsize,
+    pub(super) poller: PollerSeat,
     /// Counts what plain threads do.
     pub(super) outside: CachePadded<Stats>,
     /// Workers leave once this is set and they find no work.
@@ -84,15 +85,17 @@ impl Shared {
         asymmetric::register();
         let seed = random::seed().wrapping_add(Moment::now().as_nanos());
         let cores = Cores::new(config.workers, |index| new_core(&config, seed, index));
-        let kept = (held == 0 && config.migrate == Migrate::BeforeStart).then_some(0);
+        let kept =
+            (held == 0 && config.migrate == Migrate::BeforeStart).then_some(super::crew::KEPT);
         Ok(Arc::new(Shared {
             driver: Driver::new(config.workers)?,
             crew: Crew::new(held, config.workers, kept),
             injector: CachePadded::new(LockedQueue::new()),
             idle: Idle::new(config.workers, cores.capacity()),
             cores,
+            is_driven: held == 0,
             moves_freely: config.migrate == Migrate::Anytime && !config.force_migrate,
-            in_poller: AtomicUsize::new(0),
+            poller: PollerSeat::new(),
             outside: CachePadded::new(Stats::default()),
             stopping: AtomicBool::new(false),
             threads: AtomicUsize::new(0),
@@ -119,6 +122,11 @@ impl Shared {
     /// Says how a thread for a core is started. Once, before the first fiber.
     pub(crate) fn set_starter(&self, starter: Starter) {
         let _ = self.starter.set(starter);
+    }
+
+    /// The thread that was started for `core` does not come to run it.
+    pub(crate) fn put_down(&self, core: usize) {
+        self.crew.put_down(core);
     }
 
     /// Starts a thread that holds `core`. Where the system has none to give the core stays free: it
@@ -154,8 +162,7 @@ impl Shared {
     /// Wakes a worker to look for work, if one should come. Call it after the work is visible.
     #[inline]
     pub(super) fn notify(&self) {
-        let in_poller = self.in_poller.load(Ordering::Relaxed).checked_sub(1);
-        if let Some(index) = self.idle.notify(in_poller) {
+        if let Some(index) = self.idle.notify(self.poller.taken_by()) {
             self.unpark(index);
         }
     }
@@ -188,6 +195,12 @@ impl Shared {
         }
     }
 
+    /// Wakes every worker that is parked: what some of them wait for has come.
+    #[cold]
+    pub(super) fn wake_all(&self) {
+        self.cores.iter().for_each(|core| self.notify_worker(core.index));
+    }
+
     /// Wakes worker `index`, and no other, if it is parked.
     pub(super) fn notify_worker(&self, index: usize) {
         if self.idle.claim(index) {
@@ -202,6 +215,21 @@ impl Shared {
             || !core.slot.is_empty()
             || !core.ring.is_empty()
             || self.config.stealing && self.cores.iter().any(|victim| self.has_loot(victim))
+    }
+
+    /// Of a current-thread runtime with a core that is kept: does its thread block?
+    pub(super) fn kept_is_blocked(&self) -> bool {
+        let kept = self.cores.get(super::crew::KEPT);
+        kept.is_held() && kept.gate.is_stalled()
+    }
+
+    /// Wakes the thread for which a core is kept if there is something for it. Called by a helper
+    /// that goes to bed, with its parking announced.
+    #[cold]
+    pub(super) fn leave_to_kept(&self) {
+        if self.has_work_for(self.cores.get(super::crew::KEPT)) {
+            self.notify_worker(super::crew::KEPT);
+        }
     }
 
     fn has_loot(&self, victim: &Core) -> bool {
@@ -264,6 +292,7 @@ impl Shared {
     pub(super) fn note_drain(&self) {
         if self.live() == 0 {
             self.drained.settle_all().into_iter().for_each(super::wake);
+            self.wake_all();
         }
     }
 
@@ -307,7 +336,7 @@ impl Shared {
             let _ = fiber.has_entry();
             return;
         }
-        if !admit(fiber) {
+        if !fiber.admit() {
             return;
         }
         let payload = "the runtime was shut down before the fiber could start";

@@ -39,8 +39,9 @@ struct Record {
     stalls: u64,
     /// Fibers started since the site became known, while it was suspect.
     started: u64,
-    /// Workers that are stalled by one of its fibers.
-    stuck: usize,
+    /// Workers that are stalled by one of its fibers. Below zero for a moment where a worker is back
+    /// before the supervisor has told of its stall.
+    stuck: isize,
     suspect: bool,
     flagged: bool,
 }
@@ -218,6 +219,18 @@ mod tests {
         sites.returned(here);
         sites.look(at(now), PERIOD);
         assert!(sites.report()[0].flagged && sites.is_suspect(here), "{:?}", sites.report());
+    }
+
+    #[test]
+    fn a_worker_may_be_back_before_its_stall_is_told() {
+        let (sites, here) = (Sites::new(true), Location::caller());
+        sites.returned(here);
+        sites.look(at(0), PERIOD);
+        assert!(!sites.is_suspect(here));
+        sites.stalled(here);
+        sites.look(at(1), PERIOD);
+        assert!(!sites.is_suspect(here));
+        assert_eq!(sites.report()[0].stalls, 1);
     }
 
     #[test]

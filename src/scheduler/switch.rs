@@ -9,7 +9,6 @@
 //!    another thread. The worker comes with the switch.
 
 use super::config::Migrate;
-use super::schedule::admit;
 use super::worker::Worker;
 use crate::context::{self, Bounds, Context};
 use crate::fiber::{self, Ends, FiberPtr, Host, Seen, Wake};
@@ -142,11 +141,11 @@ impl Worker<'_> {
         let Some(core) = self.core() else { return self.own_flow() };
         core.gate.enter();
         let next = self.choose_fiber();
+        core.stats.dispatched.add(u64::from(next.is_some()));
         self.seat.set_current(next);
         core.gate.exit();
         match next {
             Some(fiber) => {
-                core.stats.dispatched.add(1);
                 // SAFETY: held by us; its context was stored before it was enqueued, or just made.
                 fiber.context.with(|context| unsafe { *context })
             }
@@ -163,13 +162,13 @@ impl Worker<'_> {
         if !ready {
             self.next.set(Some(fiber));
         }
+        core.stats.dispatched.add(u64::from(ready));
         self.seat.set_current(ready.then_some(fiber));
         core.gate.exit();
         if !ready {
             // SAFETY: the worker's flow is suspended while a fiber runs.
             return unsafe { *self.context.get() };
         }
-        core.stats.dispatched.add(1);
         // SAFETY: held by us; its context was just made.
         fiber.context.with(|context| unsafe { *context })
     }
@@ -178,7 +177,7 @@ impl Worker<'_> {
     #[inline(always)]
     fn choose_fiber(&self) -> Option<FiberPtr> {
         while let Some(fiber) = self.next_from_own_queues() {
-            if !admit(fiber) {
+            if !fiber.admit() {
                 continue;
             }
             if self.needs_own_flow(fiber) {
@@ -304,6 +303,10 @@ impl Worker<'_> {
         if let Some(wake) = wake {
             super::wake(wake);
         }
+        if self.helps {
+            // The thread that drives the runtime may wait for this end, and asks only when it is awake.
+            self.shared.wake_all();
+        }
         if self.shared.draining.load(Ordering::Relaxed) {
             self.ended_in_drain();
         }
@@ -421,12 +424,12 @@ impl Worker<'_> {
             core.gate.enter();
             // SAFETY: the stack is this flow's, still in use.
             next = self.choose_for(unsafe { flow.stack.as_ref() }.size());
+            core.stats.dispatched.add(u64::from(next.is_some()));
             self.seat.set_current(next);
             core.gate.exit();
         }
         let to = match next {
             Some(fiber) => {
-                self.held().stats.dispatched.add(1);
                 // SAFETY: taken from a queue of ours.
                 if unsafe { fiber.stack() }.is_none() {
                     self.settle_in(fiber, flow.context, flow.stack);
@@ -449,7 +452,7 @@ impl Worker<'_> {
     #[inline(always)]
     fn choose_for(&self, size: StackSize) -> Option<FiberPtr> {
         while let Some(fiber) = self.next_from_own_queues() {
-            if !admit(fiber) {
+            if !fiber.admit() {
                 continue;
             }
             // SAFETY: taken from a queue of ours.

@@ -5,7 +5,6 @@
 
 use super::config::Migrate;
 use super::core::{Core, Own};
-use super::schedule::admit;
 use super::shared::Shared;
 use super::switch::Post;
 use crate::context::{self, Context};
@@ -41,6 +40,8 @@ pub(crate) struct Worker<'a> {
     pub(super) run: Cell<Option<u64>>,
     /// No sleep is longer.
     pub(super) deadline: Moment,
+    /// The worker helps the thread that drives a current-thread runtime.
+    pub(super) helps: bool,
 }
 
 /// The thread as a worker's: its seat is taken, and given back in the end.
@@ -59,7 +60,7 @@ impl Drop for Seated {
 /// Runs fibers on the calling thread, first with `core`, until the scheduler stops or no core was to
 /// be had for a while.
 pub(crate) fn run(shared: &Shared, core: usize) {
-    let worker = Worker::new(shared, Moment::NEVER);
+    let worker = Worker { helps: shared.is_driven, ..Worker::new(shared, Moment::NEVER) };
     let _seated = worker.sit();
     let mut core = Some(core);
     while let Some(index) = core {
@@ -92,6 +93,8 @@ pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> boo
             break;
         }
     }
+    // The next run may begin with another core.
+    worker.flush();
     shared.crew.close(worker.detach());
     shared.drivers.fetch_sub(1, Ordering::AcqRel);
 }
@@ -108,6 +111,7 @@ impl<'a> Worker<'a> {
             searching: Cell::new(false),
             run: Cell::new(None),
             deadline,
+            helps: false,
         }
     }
 
@@ -167,11 +171,11 @@ impl Worker<'_> {
             } else if done() {
                 return self.stop_searching();
             } else if let Some(fiber) = self.find() {
-                if admit(fiber) {
+                if fiber.admit() {
                     self.resume(fiber);
                 }
             } else {
-                self.park();
+                self.park(done);
             }
         }
     }

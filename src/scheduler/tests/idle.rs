@@ -74,7 +74,7 @@ fn the_last_look_sees_every_queue() {
             config.stealing = stealing;
             bench(config, 1, |bench| {
                 put(bench);
-                bench.workers[0].park();
+                bench.workers[0].park(&|| false);
                 let slept = bench.core(0).stats.parked.get();
                 assert_eq!(slept, 0, "asleep over work in its {place}");
                 assert!(bench.workers[0].searching.get(), "whatever the limit says");
@@ -84,7 +84,7 @@ fn the_last_look_sees_every_queue() {
         }
     }
     bench(config(2), 0, |bench| {
-        bench.workers[0].park();
+        bench.workers[0].park(&|| false);
         assert_eq!(bench.core(0).stats.parked.get(), 1);
     });
 }
@@ -94,7 +94,7 @@ fn the_last_look_sees_every_queue() {
 fn who_wakes_by_itself_does_not_search() {
     bench(config(2), 0, |bench| {
         for _ in 0..5 {
-            bench.workers[0].park();
+            bench.workers[0].park(&|| false);
             assert!(!bench.workers[0].searching.get());
         }
         assert_eq!(bench.core(0).stats.parked.get(), 5);
@@ -115,7 +115,7 @@ fn who_is_claimed_searches() {
                 }
                 shared.notify();
             });
-            bench.workers[0].park();
+            bench.workers[0].park(&|| false);
         });
         assert!(bench.workers[0].searching.get());
         assert_eq!((bench.shared.idle.counts(), bench.wakes()), ((0, 1), 1));

@@ -51,6 +51,24 @@ fn mail_comes_before_the_injector_when_it_is_due() {
     });
 }
 
+/// Nor the other way round: mail may run in blocking mode, and then the ring goes to the injector.
+#[test]
+fn mail_without_end_does_not_keep_the_injector_waiting() {
+    bench(config(1), 4, |bench| {
+        bench.fill_injector([0]);
+        for fiber in 1..4 {
+            bench.core(0).mailbox.push(bench.fibers[fiber]).unwrap();
+        }
+        let due = || {
+            until_injector(bench);
+            let found = bench.find(0);
+            bench.workers[0].flush();
+            found
+        };
+        assert_eq!([due(), due(), due(), due()], [Some(1), Some(0), Some(2), Some(3)]);
+    });
+}
+
 #[test]
 fn a_batch_is_a_worker_s_share_of_the_injector() {
     // Workers, waiting in the injector, taken.

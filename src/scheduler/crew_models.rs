@@ -1,0 +1,95 @@
+//! Under loom: cores on their way from thread to thread: each is held by one, and none is left standing
+//! while a thread waits for it.
+
+use super::{Crew, Next};
+use crate::primitives::clock::Moment;
+use crate::primitives::models::check;
+use crate::primitives::sync::Arc;
+use loom::thread::spawn;
+
+const PREEMPTIONS: usize = 3;
+
+fn wait(crew: &Crew) -> Option<usize> {
+    crew.wait_for_core(Moment::NEVER)
+}
+
+/// One blocks and hands its core on; a thread without a core waits for one.
+#[test]
+fn a_core_that_is_handed_on_is_taken_once() {
+    check(PREEMPTIONS, || {
+        let crew = Arc::new(Crew::new(1, 1, None));
+        let theirs = Arc::clone(&crew);
+        let spare = spawn(move || wait(&theirs));
+        let next = crew.hand_off(0);
+        match next {
+            Next::Taken => {}
+            // No thread is to be had: the core is put down, and the one that waits, or will, has it.
+            Next::Start(core) => crew.put_down(core),
+            Next::Nothing => panic!("a core that may run was left standing"),
+        }
+        assert_eq!(spare.join().unwrap(), Some(0), "{next:?}");
+        assert_eq!(crew.running(), (1, 1));
+        assert_eq!(crew.take(), None, "held twice");
+    });
+}
+
+/// The supervisor replaces a worker that comes back in that very moment.
+#[test]
+fn a_stall_and_a_return_leave_as_many_running_as_may() {
+    check(PREEMPTIONS, || {
+        let crew = Arc::new(Crew::new(1, 1, None));
+        let theirs = Arc::clone(&crew);
+        let worker = spawn(move || {
+            let rejoins = theirs.rejoin(false);
+            if !rejoins {
+                theirs.retire(0);
+            }
+            rejoins
+        });
+        let next = crew.stall(|| Some(1));
+        let rejoined = worker.join().unwrap();
+        let replaced = match next {
+            Next::Start(_) => true,
+            Next::Nothing => false,
+            Next::Taken => panic!("nobody waits"),
+        };
+        // Either the old one goes on or a new one, with its own core or that of the old one.
+        assert!(
+            rejoined != replaced || next == Next::Start(0),
+            "{next:?} and rejoined: {rejoined}"
+        );
+        assert_eq!(crew.running().0, 1);
+    });
+}
+
+/// The thread of a current-thread runtime wants its core back from a helper.
+#[test]
+fn a_claim_is_met_by_whoever_lets_go() {
+    check(PREEMPTIONS, || {
+        let crew = Arc::new(Crew::new(1, 1, None));
+        let theirs = Arc::clone(&crew);
+        let claimer = spawn(move || theirs.claim_core(1, Moment::NEVER, || ()));
+        // The helper looks now and then whether somebody claims the core.
+        while !(crew.is_crowded() && crew.give_up(0)) {
+            loom::thread::yield_now();
+        }
+        assert_eq!(claimer.join().unwrap(), Some(0));
+        assert_eq!(crew.running(), (1, 1));
+    });
+}
+
+#[test]
+fn who_waits_when_it_all_stops_leaves() {
+    check(PREEMPTIONS, || {
+        let crew = Arc::new(Crew::new(1, 1, None));
+        let waiting = [(); 2].map(|()| {
+            let crew = Arc::clone(&crew);
+            spawn(move || wait(&crew))
+        });
+        let next = crew.hand_off(0);
+        crew.stop();
+        let got = waiting.map(|thread| thread.join().unwrap());
+        let cores = got.iter().flatten().count();
+        assert_eq!(cores, usize::from(next == Next::Taken), "{next:?}, {got:?}");
+    });
+}

@@ -1,0 +1,111 @@
+//! Who sleeps in the poller, as a hint: so that all other workers sleep on their threads, but never all
+//! of them while the poller is nobody's.
+//!
+//! The driver's role is a lock; a worker that parks tries it. Where it is taken, either somebody sleeps
+//! there, who has said so here, or a busy worker has a look and lets go in a moment. Who rises says so
+//! before it lets go of the role, and if it goes on to run something it wakes another worker: so a
+//! worker that was put off by a sleeper who has risen meanwhile is woken, and comes here again.
+
+use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::primitives::thread;
+
+/// The worker in the poller plus one, or 0. Written by the holder of the role.
+#[derive(Debug)]
+pub(super) struct PollerSeat(AtomicUsize);
+
+impl PollerSeat {
+    pub(super) fn new() -> PollerSeat {
+        PollerSeat(AtomicUsize::new(0))
+    }
+
+    pub(super) fn taken_by(&self) -> Option<usize> {
+        self.0.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// The holder of the role is about to sleep in it.
+    pub(super) fn sit(&self, worker: usize) {
+        self.0.store(worker + 1, Ordering::Relaxed);
+    }
+
+    /// The holder is awake, and still has the role.
+    pub(super) fn rise(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// The role, from `try_role`; `None` if somebody sleeps there. Sleeping elsewhere while a busy
+    /// worker has it for a look would leave the poller to nobody.
+    pub(super) fn role<R>(&self, try_role: impl Fn() -> Option<R>) -> Option<R> {
+        loop {
+            if let Some(role) = try_role() {
+                return Some(role);
+            }
+            if self.taken_by().is_some() {
+                return None;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// Under loom: two workers, the role, and the idle set: nobody is left to sleep on its thread while the
+/// poller is empty and the other one runs on.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::primitives::models::check;
+    use crate::primitives::sync::{Arc, Mutex};
+    use crate::scheduler::idle::{Idle, Left};
+
+    struct World {
+        seat: PollerSeat,
+        role: Mutex<()>,
+        idle: Idle,
+    }
+
+    fn world() -> Arc<World> {
+        Arc::new(World { seat: PollerSeat::new(), role: Mutex::new(()), idle: Idle::new(2, 2) })
+    }
+
+    /// Worker 1 parks: true if it sleeps on its thread, with nothing to wake it but a claim.
+    fn park(world: &World) -> bool {
+        world.idle.park(1, false);
+        world.seat.role(|| world.role.try_lock()).is_none()
+    }
+
+    #[test]
+    fn who_rises_to_work_leaves_the_poller_to_somebody() {
+        check(3, || {
+            let world = world();
+            // Worker 0 sleeps in the poller.
+            world.idle.park(0, false);
+            let theirs = Arc::clone(&world);
+            let role = world.role.lock();
+            world.seat.sit(0);
+            let other = loom::thread::spawn(move || park(&theirs));
+            // An event: it rises, and is about to run what the event has woken.
+            world.seat.rise();
+            drop(role);
+            let mut woken = world.idle.notify(world.seat.taken_by());
+            if world.idle.unpark(0) == Left::Claimed && world.idle.end_search() {
+                // It has woken itself, finds the work, and wakes the next.
+                woken = world.idle.notify(world.seat.taken_by());
+            }
+            let on_thread = other.join().unwrap();
+            assert!(!on_thread || woken == Some(1), "nobody is in the poller, nobody comes");
+        });
+    }
+
+    #[test]
+    fn a_look_in_passing_sends_nobody_to_bed() {
+        check(3, || {
+            let world = world();
+            let theirs = Arc::clone(&world);
+            let role = world.role.lock();
+            let other = loom::thread::spawn(move || park(&theirs));
+            // Its look takes a while.
+            loom::thread::yield_now();
+            drop(role);
+            assert!(!other.join().unwrap(), "asleep on its thread, and the poller is empty");
+        });
+    }
+}
