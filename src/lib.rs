@@ -141,6 +141,8 @@ pub mod net;
 #[cfg(not(loom))]
 pub mod runtime;
 #[cfg(not(loom))]
+pub mod scope;
+#[cfg(not(loom))]
 pub mod signal;
 #[cfg(not(loom))]
 pub mod sync;
@@ -154,12 +156,16 @@ pub mod thread;
 pub mod time;
 
 #[cfg(not(loom))]
+pub use cancel::cancelled;
+#[cfg(not(loom))]
 pub use park::blocking;
 #[cfg(not(loom))]
 pub use runtime::{JoinHandle, go, run, yield_now};
 #[cfg(not(loom))]
+pub use scope::{join, race};
+#[cfg(not(loom))]
 pub use stack::StackError;
 #[cfg(not(loom))]
-pub use thread::current;
+pub use thread::{current, scope};
 #[cfg(not(loom))]
-pub use time::sleep;
+pub use time::{sleep, timeout};

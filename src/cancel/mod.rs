@@ -1,59 +1,88 @@
-//! Ending a fiber's waits from outside.
+//! Ending waits from outside: of a fiber, of what runs under a token, of what takes too long.
 //!
-//! [`JoinHandle::cancel`](crate::runtime::JoinHandle::cancel) asks a fiber to end. Its current and
-//! later I/O waits then return an [`io::Error`] of kind `Other` whose source is [`Cancelled`]: never
-//! `Interrupted`, `WouldBlock` or `TimedOut`, which loops retry. What the kernel has not done yet is
-//! not done; what it has done is returned as usual, so nothing is lost.
+//! [`JoinHandle::cancel`](crate::runtime::JoinHandle::cancel) asks a fiber to end: its current wait and
+//! all later ones end. [`Token::run`] does so with the waits of one closure when the token is
+//! cancelled, and [`volt::timeout`](crate::timeout) when the time is over. How a wait ends then depends
+//! on the operation, and not on who asked:
+//!
+//! - Operations that return an [`io::Result`] fail with an error of kind `Other` whose source is
+//!   [`Cancelled`]: never `Interrupted`, `WouldBlock` or `TimedOut`, which loops retry.
+//!   [`is_cancelled`] tells it from others. A loop that ignores errors ends all the same: after 16 of
+//!   them the next one unwinds instead.
+//! - All others unwind: destructors run, as after a panic, but the panic hook is not called. The
+//!   payload is [`Cancelled`]; [`join`](crate::runtime::JoinHandle::join) of a fiber that ended so
+//!   returns it. Code that catches it (`catch_unwind`) goes on up to its next wait, which unwinds again.
+//!
+//! What the kernel or another fiber has not done yet is not done; what has been done is returned as
+//! usual. So nothing is lost: a value is either received or still in its channel.
 //!
 //! | operation | when cancelled |
 //! |---|---|
 //! | `accept`, `connect`, `read`, `write`, `peek` of `volt::net` | the error, if it would have to wait |
-//! | `Signals::recv` | the error |
-//! | `send`, `recv`, `select!`, `Select` of `volt::channel` | unwind, if they would have to wait |
-//! | `sleep`, `park`, `join`, `yield_now` | go on |
-//! | locks and channels of `volt::sync` | unwinds; its table says more |
+//! | `Signals::recv`, `ctrl_c` | the error, if it would have to wait |
+//! | `JoinHandle::join`, `ScopedJoinHandle::join` | unwind; the joined fiber goes on by itself |
+//! | `sleep`, `sleep_until`, `Interval::tick` | unwind |
+//! | `thread::park`, `thread::park_timeout` | unwind; a permit that is there is taken first |
+//! | `Token::cancelled` | unwinds |
+//! | `send`, `recv`, `select!` and `Select` of `volt::channel` and `volt::sync` | unwind; the value that was not sent is dropped, one that was not received stays |
+//! | waits for locks and permits of `volt::sync` | unwind; what was handed over goes on to the next |
+//! | the end of `volt::scope`, `join`, `race`; `run` inside a fiber | its fibers are cancelled and waited for; then unwinds |
+//! | `JoinSet::join_next` | unwinds; the set stays as it is, and as it is dropped cancels its fibers |
+//! | `volt::blocking`, `thread::pinned` | go on, also while they wait for room; waits inside as everywhere |
+//! | `yield_now` | goes on |
+//! | `Runtime::shutdown` | goes on |
 //! | anything under [`shield`] | goes on |
+//! | anything while the caller unwinds, from a panic or a cancel | goes on |
+//! | destructors of `fiber_local!` values, initialisers of `Once`, `LazyLock` | go on |
+//!
+//! With `panic = "abort"` there is no unwinding: operations that return an error do so, all others
+//! go on. Locks of volt are not poisoned by a cancel; those of the standard library are, since they
+//! cannot tell it from a panic. C code that calls back should do so under [`shield`]: an unwinding must
+//! not pass through it.
+//!
+//! On a plain thread there is nobody to cancel it, but timeouts and tokens work, with one exception: a
+//! token does not end an operation in the kernel (of `volt::net`) that has begun to wait.
 
-use crate::fiber::{self, FiberPtr};
-use crate::primitives::sync::atomic::Ordering;
-use std::fmt;
+mod limited;
+mod token;
+
+use crate::fiber::{self, Limit, Owner};
+use crate::park;
+use crate::primitives::thread;
 use std::io;
+use std::panic::resume_unwind;
 
-/// Why an operation of a cancelled fiber failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cancelled;
+pub use crate::fiber::Cancelled;
+pub(crate) use limited::limited;
+pub use token::Token;
 
-impl fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the fiber has been cancelled")
-    }
-}
+/// Errors that tell of a cancel before the next operation unwinds.
+const PATIENCE: u8 = 16;
 
-impl std::error::Error for Cancelled {}
-
-/// The error that a cancelled fiber's waits return.
+/// The error that a cancelled fiber's waits return. Unwinds if that was not heeded for too long.
 pub(crate) fn error() -> io::Error {
+    let ignored = Owner::here().marks().refuse();
+    if ignored >= PATIENCE && cfg!(panic = "unwind") && !thread::panicking() {
+        unwind();
+    }
     io::Error::other(Cancelled)
 }
 
-/// Ends the calling fiber, whose wait was cancelled and has no error to return: unwinds with a payload
-/// of its own, without the panic hook.
+/// Ends what the caller does, whose wait was cancelled and has no error to return: unwinds without the
+/// panic hook.
 #[cold]
 pub(crate) fn unwind() -> ! {
-    if let Some(fiber) = fiber::current() {
-        fiber.unwinding.store(true, Ordering::Relaxed);
-    }
-    std::panic::resume_unwind(Box::new(Cancelled))
+    Owner::here().marks().set_unwinding(true);
+    resume_unwind(Box::new(Cancelled))
 }
 
 /// Does the caller unwind because it was cancelled, and not from a panic? What a panic poisons, a
 /// cancel does not.
 ///
-/// The mark stays on a fiber whose unwinding somebody caught, until it panics itself.
+/// The mark stays on a fiber whose unwinding its own code caught, until it panics.
 #[cold]
 pub(crate) fn is_unwinding() -> bool {
-    let marked = |fiber: FiberPtr| fiber.unwinding.load(Ordering::Relaxed);
-    std::thread::panicking() && fiber::current().is_some_and(marked)
+    thread::panicking() && Owner::here().marks().is_unwinding()
 }
 
 /// Is `error` there because the fiber was cancelled?
@@ -69,36 +98,33 @@ pub fn is_cancelled(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|source| source.is::<Cancelled>())
 }
 
-/// Has the calling fiber been cancelled? Never on a plain thread. A [`shield`] does not hide it.
+/// Should the caller come to an end: was its fiber cancelled, or a token that it runs under, or is a
+/// timeout around it over? For long computations, which do not wait. A [`shield`] does not hide it.
+///
+/// ```
+/// let fiber = volt::go(|| {
+///     let mut rounds = 0_u64;
+///     while !volt::cancelled() {
+///         rounds += 1;
+///     }
+///     rounds
+/// });
+/// fiber.cancel();
+/// assert!(fiber.join().is_ok());
+/// ```
 pub fn cancelled() -> bool {
     fiber::current().is_some_and(|fiber| fiber.state().load().is_cancelled())
+        || park::is_any_scope_over()
 }
 
-/// Runs `f`, in which no wait is ended by a cancel; later waits are. Nests. For what must be finished
-/// once begun, and around C code that calls back.
+/// Runs `f`, in which no wait is ended by a cancel, a token or a timeout from outside; later waits are.
+/// Timeouts and tokens inside work. Nests. For what must be finished once begun, and around C code that
+/// calls back.
 ///
 /// ```
 /// let done = volt::run(|| volt::cancel::shield(|| "written whole"));
 /// assert_eq!(done, "written whole");
 /// ```
 pub fn shield<T>(f: impl FnOnce() -> T) -> T {
-    let _shield = fiber::current().map(Shield::new);
-    f()
-}
-
-struct Shield(FiberPtr);
-
-impl Shield {
-    fn new(fiber: FiberPtr) -> Shield {
-        // SAFETY: the calling fiber's own.
-        fiber.shields.with_mut(|depth| unsafe { *depth += 1 });
-        Shield(fiber)
-    }
-}
-
-impl Drop for Shield {
-    fn drop(&mut self) {
-        // SAFETY: as above; a guard on the fiber's stack is dropped by the fiber.
-        self.0.shields.with_mut(|depth| unsafe { *depth -= 1 });
-    }
+    Owner::here().within(Limit::Shield, |_| f())
 }

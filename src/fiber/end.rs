@@ -14,7 +14,7 @@ use super::header::FiberPtr;
 use super::reference::release_block;
 use super::state::Outcome;
 use super::waiter::{WaiterPtr, Wake};
-use super::{drop_locals, forget_panics};
+use super::{drop_locals, drop_own_result, forget_panics};
 
 /// Keeps those who look at a running fiber from outside away from its end.
 pub(crate) trait Seen {
@@ -24,23 +24,23 @@ pub(crate) trait Seen {
     /// # Safety
     ///
     /// Called by the fiber itself.
-    unsafe fn before_end();
+    unsafe fn before_end(fiber: FiberPtr);
 
     /// The end was put off: the fiber's code runs on.
     ///
     /// # Safety
     ///
     /// Called by the fiber itself.
-    unsafe fn not_yet();
+    unsafe fn not_yet(fiber: FiberPtr);
 }
 
 /// A fiber that has never run: nobody looks at it.
 pub(super) struct Unseen;
 
 impl Seen for Unseen {
-    unsafe fn before_end() {}
+    unsafe fn before_end(_: FiberPtr) {}
 
-    unsafe fn not_yet() {}
+    unsafe fn not_yet(_: FiberPtr) {}
 }
 
 /// Publishes the end of a fiber and frees its block if nobody holds it. The block is not the
@@ -53,7 +53,7 @@ pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Option<Wake> {
     if fiber.state().load().has_join_handle() {
         let mut join = fiber.join().lock();
         // SAFETY: called by the fiber, or by whoever ends it in its place.
-        unsafe { S::before_end() };
+        unsafe { S::before_end(fiber) };
         // After this the block is touched only to unlock: the handle takes that lock before it lets
         // go of the block.
         if fiber.state().finish(true).is_ok() {
@@ -62,15 +62,15 @@ pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Option<Wake> {
             return joiner.and_then(|joiner| unsafe { joiner.settle(Outcome::Woken(0)) });
         }
         // SAFETY: as above.
-        unsafe { S::not_yet() };
+        unsafe { S::not_yet(fiber) };
     }
     // The join handle is gone for good: the result is the fiber's own to drop.
-    // SAFETY: the result is there; a panic of its destructor ends here.
-    forget_panics(|| unsafe { fiber.drop_result() });
+    // SAFETY: the result is there.
+    unsafe { drop_own_result(fiber) };
     // SAFETY: at its end; the result's destructor may have made some.
     unsafe { drop_locals(fiber) };
     // SAFETY: as above.
-    unsafe { S::before_end() };
+    unsafe { S::before_end(fiber) };
     if !fiber.state().load().is_exclusive() {
         fiber.state().finish(false).expect("a join handle does not come back");
     }
@@ -90,7 +90,8 @@ pub(crate) fn has_ended(fiber: FiberPtr) -> bool {
 
 /// Links the waiter of this join handle's holder, unless the fiber has ended.
 ///
-/// The fiber's end unlinks it and settles its wait; the holder asks [`has_ended`] after it.
+/// The fiber's end unlinks it and settles its wait, and the holder asks [`has_ended`] after it; where
+/// something else has ended the wait, the holder calls [`unlink_joiner`].
 #[must_use]
 pub(crate) fn link_joiner(fiber: FiberPtr, waiter: WaiterPtr) -> bool {
     let mut join = fiber.join().lock();
@@ -99,6 +100,11 @@ pub(crate) fn link_joiner(fiber: FiberPtr, waiter: WaiterPtr) -> bool {
         join.joiner = Some(waiter);
     }
     lives
+}
+
+/// The wait of this join handle's holder has ended otherwise than by the fiber's end: unlinks it.
+pub(crate) fn unlink_joiner(fiber: FiberPtr) {
+    fiber.join().lock().joiner = None;
 }
 
 /// The join handle goes away, its result not taken.

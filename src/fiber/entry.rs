@@ -6,6 +6,7 @@
 use super::block::Payload;
 use super::end::{Seen, Unseen, complete};
 use super::header::FiberPtr;
+use super::scopes::{Limit, Owner};
 use super::waiter::Wake;
 use crate::context::Context;
 use crate::stack::SlotHeader;
@@ -76,7 +77,13 @@ unsafe fn run(fiber: FiberPtr) {
 /// Called by the fiber itself, at its end.
 pub(super) unsafe fn drop_locals(fiber: FiberPtr) {
     // SAFETY: the fiber's own; the reference ends before a destructor runs.
-    super::locals::drop_all(|| fiber.locals.with_mut(|locals| unsafe { (*locals).pop() }));
+    let mut pop = || fiber.locals.with_mut(|locals| unsafe { (*locals).pop() });
+    let Some(first) = pop() else { return };
+    // What they wait for is waited for, cancelled or not.
+    let mut first = Some(first);
+    Owner::Fiber(fiber).within(Limit::Shield, |_| {
+        super::locals::drop_all(|| first.take().or_else(&mut pop));
+    });
 }
 
 /// Ends a fiber that cannot run: its join gets `payload`.
@@ -89,6 +96,22 @@ pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Option<Wake> {
     unsafe {
         (fiber.vtable.fail)(fiber.as_non_null(), payload);
         complete::<Unseen>(fiber)
+    }
+}
+
+/// Drops the result, which nobody will take; a panic of its destructor ends here. What the destructor
+/// waits for is waited for, cancelled or not.
+///
+/// # Safety
+///
+/// Called by the fiber itself, at its end; the result is there and its own.
+pub(super) unsafe fn drop_own_result(fiber: FiberPtr) {
+    // SAFETY: passed on.
+    let drop_result = || forget_panics(|| unsafe { fiber.drop_result() });
+    if fiber.state().load().is_cancelled() {
+        Owner::Fiber(fiber).within(Limit::Shield, |_| drop_result());
+    } else {
+        drop_result();
     }
 }
 

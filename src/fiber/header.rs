@@ -5,27 +5,26 @@
 
 use super::locals::Locals;
 use super::reference::FiberRef;
+use super::scopes::{Marks, Scopes};
 use super::state::{Ends, Outcome, State};
 use super::thread::ThreadBlock;
 use super::waiter::{Kind, Waiter, WaiterPtr};
 use crate::context::Context;
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::primitives::sync::{Arc, Mutex, UnsafeCell};
 use crate::stack::{SlotHeader, StackSize};
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// What a fiber waits for. Two stores a wait, so that a debugger, and later dumps and deadlock
-/// reports, can tell.
+/// What a fiber waits for. A few stores a wait, so that a debugger and reports can tell.
 #[derive(Clone, Copy, Debug)]
-#[expect(dead_code, reason = "read by debuggers so far")]
 pub(crate) struct WaitInfo {
     /// A word for people, such as "accept" or "join".
     pub(crate) reason: &'static str,
     /// The address of what it waits for; 0 for none.
     pub(crate) object: usize,
-    /// Since when; `Moment::NEVER` where the clock was not read.
+    /// Since when, to within a tick, or to the last look of its worker at the clock.
     pub(crate) since: Moment,
 }
 
@@ -61,6 +60,14 @@ pub(crate) struct Header {
     pub(crate) waiter: Waiter,
     /// Home worker plus one, or 0: written when the fiber first runs, read by wakers.
     pub(crate) home: AtomicU32,
+    /// With the next three it fills the word.
+    pub(crate) size: StackSize,
+    /// One of the few whose stack use is measured at the end.
+    pub(crate) sampled: bool,
+    /// The fiber is in `blocking` or `pinned`; its own. Its waits block its thread meanwhile.
+    pub(crate) pinned: UnsafeCell<bool>,
+    /// Something else than fibers ends its wait: a deadline, the kernel. Written with `wait`.
+    pub(crate) outside: UnsafeCell<bool>,
     /// The next fiber in the batch or locked queue that holds this one (invariant 2).
     pub(super) next: UnsafeCell<Option<FiberPtr>>,
     /// Where the fiber goes on; owned as invariant 2 says.
@@ -78,20 +85,13 @@ pub(crate) struct Header {
     pub(super) locals: UnsafeCell<Locals>,
     /// The thread that the fiber blocked in its last wait of that kind.
     blocks: Mutex<Option<Arc<ThreadBlock>>>,
+    /// What limits its waits; the fiber's own.
+    pub(crate) scopes: Scopes,
     pub(crate) site: &'static Location<'static>,
     /// Boxed twice: one word where there is none.
     pub(crate) name: Option<Box<Box<str>>>,
     /// Unique in the process; 0 until somebody asks. Written once.
     id: AtomicUsize,
-    pub(crate) size: StackSize,
-    /// One of the few whose stack use is measured at the end.
-    pub(crate) sampled: bool,
-    /// The fiber is in `blocking` or `pinned`; its own. Its waits block its thread meanwhile.
-    pub(crate) pinned: UnsafeCell<bool>,
-    /// The fiber unwinds because it was cancelled, not from a panic of its own.
-    pub(crate) unwinding: AtomicBool,
-    /// How deep the fiber is in `cancel::shield`; the fiber's own.
-    pub(crate) shields: UnsafeCell<u32>,
 }
 
 impl Header {
@@ -126,7 +126,7 @@ impl Header {
         vtable: &'static VTable,
     ) {
         let header = Header {
-            waiter: Waiter { state: State::fresh(), kind: Kind::Fiber },
+            waiter: Waiter { state: State::fresh(), kind: Kind::Fiber, marks: Marks::new() },
             home: AtomicU32::new(0),
             next: UnsafeCell::new(None),
             context: UnsafeCell::new(Context::thread()),
@@ -144,8 +144,8 @@ impl Header {
             size: spec.size,
             sampled: spec.sampled,
             pinned: UnsafeCell::new(false),
-            shields: UnsafeCell::new(0),
-            unwinding: AtomicBool::new(false),
+            outside: UnsafeCell::new(false),
+            scopes: Scopes::new(),
         };
         // SAFETY: passed on.
         unsafe { place.write(header) };
@@ -248,9 +248,12 @@ impl FiberPtr {
     ///
     /// Called by the fiber itself.
     #[inline]
-    pub(crate) unsafe fn note_wait(self, info: WaitInfo) {
-        // SAFETY: only the fiber itself writes; readers claim the parked fiber first.
-        self.wait.with_mut(|wait| unsafe { *wait = info });
+    pub(crate) unsafe fn note_wait(self, reason: &'static str, object: usize, outside: bool) {
+        // SAFETY: only the fiber itself writes; readers hold the parked fiber where it is.
+        unsafe {
+            self.wait.with_mut(|wait| ((*wait).reason, (*wait).object) = (reason, object));
+            self.outside.with_mut(|place| *place = outside);
+        }
     }
 
     /// The address of the result.

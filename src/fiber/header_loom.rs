@@ -4,6 +4,7 @@
 //! use that is not ordered before the free even where it comes first.
 
 use super::reference::FiberRef;
+use super::scopes::Marks;
 use super::state::State;
 use super::thread::ThreadBlock;
 use super::waiter::{Kind, Waiter, WaiterPtr};
@@ -104,7 +105,7 @@ impl FiberPtr {
     /// A fresh fiber, whose join handle exists.
     pub(crate) fn fresh() -> FiberPtr {
         let header = Header {
-            waiter: Waiter { state: State::fresh(), kind: Kind::Fiber },
+            waiter: Waiter { state: State::fresh(), kind: Kind::Fiber, marks: Marks::new() },
             next: UnsafeCell::new(None),
             references: AtomicUsize::new(0),
             join: Mutex::new(Join::default()),
@@ -212,3 +213,11 @@ pub(super) fn forget_panics(f: impl FnOnce()) {
 ///
 /// None: there are no locals here.
 pub(super) unsafe fn drop_locals(_: FiberPtr) {}
+
+/// # Safety
+///
+/// As `FiberPtr::drop_result`.
+pub(super) unsafe fn drop_own_result(fiber: FiberPtr) {
+    // SAFETY: passed on.
+    unsafe { fiber.drop_result() };
+}

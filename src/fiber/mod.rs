@@ -14,33 +14,40 @@
 //!    that lock names a waiter that is alive, in that very wait.
 //! 4. Results, locals and panic payload are settled before a fiber is done.
 
+mod asleep;
 mod batch;
 mod block;
 mod blocks;
 mod end;
 mod entry;
 mod header;
+mod interrupt;
 mod locals;
 mod panic;
 mod reference;
+mod scopes;
 mod state;
 mod thread;
 mod tls;
 mod waiter;
 mod waiters;
 
+pub(crate) use asleep::asleep;
 pub(crate) use batch::Batch;
 pub(crate) use block::{Spec, allocate};
-pub(crate) use end::{Seen, drop_handle, has_ended, link_joiner};
+pub(crate) use end::{Seen, drop_handle, has_ended, link_joiner, unlink_joiner};
 pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};
-pub(crate) use header::{FiberPtr, Header, WaitInfo};
+pub(crate) use header::{FiberPtr, Header};
+pub(crate) use interrupt::Interrupt;
 pub use locals::{AccessError, LocalKey};
 pub(crate) use panic::install_hook;
 pub(crate) use reference::{FiberRef, release_block};
-pub(crate) use state::{Ends, Outcome};
+pub use scopes::Cancelled;
+pub(crate) use scopes::{Limit, Owner, Scopes};
+pub(crate) use state::{Ends, Outcome, State};
 pub(crate) use thread::ThreadBlock;
 pub(crate) use tls::{Seat, current, random, seat, set_seat, thread_block};
 pub(crate) use waiter::{Late, WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;
 
-use entry::drop_locals;
+use entry::{drop_locals, drop_own_result};

@@ -1,11 +1,17 @@
 //! What of this room runs under loom: all that several threads touch. A control block has no context,
 //! no stack and no closure there (`header_loom.rs`).
 
+#[path = "asleep_loom.rs"]
+mod asleep;
 mod batch;
 mod end;
 #[path = "header_loom.rs"]
 mod header;
+#[allow(dead_code, reason = "what only scopes use")]
+mod interrupt;
 mod reference;
+#[path = "scopes_loom.rs"]
+mod scopes;
 mod state;
 mod thread;
 mod waiter;
@@ -17,7 +23,7 @@ pub(crate) use state::{Ends, Outcome, Settle, State};
 pub(crate) use thread::ThreadBlock;
 pub(crate) use waiter::{WaiterPtr, Wake};
 
-use header::{drop_locals, forget_panics};
+use header::{drop_locals, drop_own_result, forget_panics};
 
 #[cfg(test)]
 mod models;

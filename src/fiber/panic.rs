@@ -2,7 +2,6 @@
 
 use super::tls;
 use crate::primitives::sync::OnceLock;
-use crate::primitives::sync::atomic::Ordering;
 use std::io::Write;
 
 /// Puts a line with the fiber's name and spawn site before what the current panic hook prints.
@@ -13,10 +12,8 @@ pub(crate) fn install_hook() {
     INSTALLED.get_or_init(|| {
         let earlier = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            // From here on a panic of its own, if only within the unwinding of a cancel.
-            if let Some(fiber) = tls::current() {
-                fiber.unwinding.store(false, Ordering::Relaxed);
-            }
+            // From here on it is a panic, if only within the unwinding of a cancel.
+            tls::with_marks_if_any(|marks| marks.set_unwinding(false));
             tls::current_name(|name, site| {
                 let name = name.unwrap_or("<unnamed>");
                 // Where stderr is gone there is nobody to tell.

@@ -152,6 +152,11 @@ impl Snapshot {
         self.phase() == PARKED
     }
 
+    /// Parked, with its thread blocked meanwhile.
+    pub(crate) fn blocks(self) -> bool {
+        self.is(BLOCKS)
+    }
+
     pub(crate) fn is_done(self) -> bool {
         self.phase() == DONE
     }

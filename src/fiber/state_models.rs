@@ -125,6 +125,34 @@ fn a_fiber_is_started_once() {
 }
 
 #[test]
+fn a_cancel_a_timeout_and_a_park() {
+    settles_once([State::cancel, |state| state.settle(Outcome::TimedOut)]);
+}
+
+#[test]
+fn a_cancel_a_wake_and_a_park() {
+    settles_once([State::cancel, |state| state.settle(Outcome::Woken(1))]);
+}
+
+#[test]
+fn a_cancel_that_comes_late_ends_the_next_wait() {
+    loom::model(|| {
+        let state = running();
+        let theirs = Arc::clone(&state);
+        let other = thread::spawn(move || theirs.cancel());
+        let mut wakes = 0;
+        state.begin_wait();
+        // Parked, it must be woken; else it has been told already.
+        wakes += u32::from(state.publish(ENDS).is_ok());
+        let settled = other.join().unwrap();
+        assert_eq!(u32::from(settled == Settle::Wake), wakes);
+        assert_eq!(state.load().outcome(), Outcome::Cancelled);
+        state.begin_wait();
+        assert_eq!(state.publish(ENDS).unwrap_err().outcome(), Outcome::Cancelled);
+    });
+}
+
+#[test]
 fn a_permit_is_taken_once() {
     loom::model(|| {
         let state = running();

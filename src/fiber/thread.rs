@@ -1,8 +1,11 @@
 //! How a plain thread waits: the same state word, and a lock to sleep on.
 
+use super::asleep;
+use super::scopes::{Marks, Scopes};
 use super::state::{Ends, Outcome, Settle, State};
 use super::waiter::{Kind, Waiter};
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 
@@ -14,15 +17,22 @@ pub(crate) struct ThreadBlock {
     sleep: Mutex<()>,
     woken: Condvar,
     thread: std::thread::Thread,
+    /// Its wait counts in `asleep`. Written by the thread before it is published, read by whoever
+    /// ends it.
+    counted: AtomicBool,
+    /// What limits its waits; the thread's own.
+    pub(crate) scopes: Scopes,
 }
 
 impl ThreadBlock {
     pub(crate) fn new() -> Arc<ThreadBlock> {
         Arc::new(ThreadBlock {
-            waiter: Waiter { state: State::thread(), kind: Kind::Thread },
+            waiter: Waiter { state: State::thread(), kind: Kind::Thread, marks: Marks::new() },
             sleep: Mutex::new(()),
             woken: Condvar::new(),
             thread: std::thread::current(),
+            counted: AtomicBool::new(false),
+            scopes: Scopes::new(),
         })
     }
 
@@ -41,8 +51,14 @@ impl ThreadBlock {
     /// Sleeps until the wait of `state` is settled or `deadline` has passed. Called by the thread
     /// itself; the state is its own, or that of the fiber that it runs.
     pub(crate) fn wait(&self, state: &State, ends: Ends, deadline: Option<Moment>) -> Outcome {
+        let deadline = deadline.filter(|deadline| *deadline != Moment::NEVER);
+        let counts = deadline.is_none() && std::ptr::eq(state, self.state());
+        self.counted.store(counts, Ordering::Relaxed);
         if let Err(settled) = state.publish(ends) {
             return settled.outcome();
+        }
+        if counts {
+            asleep::one_more();
         }
         let mut sleep = self.sleep.lock();
         loop {
@@ -63,6 +79,14 @@ impl ThreadBlock {
         }
     }
 
+    /// The caller has ended its published wait.
+    #[inline]
+    pub(super) fn ended(&self) {
+        if self.counted.load(Ordering::Relaxed) {
+            asleep::one_less();
+        }
+    }
+
     /// Ends the sleep of a thread whose wait was settled.
     pub(crate) fn wake(&self) {
         // The lock orders this after the sleeper's check: it either saw the state or is asleep.
@@ -73,6 +97,7 @@ impl ThreadBlock {
     /// Makes the permit available, or ends the wait for it.
     pub(crate) fn unpark(&self) {
         if self.state().unpark() == Settle::Wake {
+            self.ended();
             self.wake();
         }
     }

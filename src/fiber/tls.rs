@@ -8,6 +8,7 @@
 use super::blocks::Blocks;
 use super::header::FiberPtr;
 use super::locals::Locals;
+use super::scopes::Marks;
 use super::thread::ThreadBlock;
 use crate::primitives::random::seed;
 use crate::primitives::sync::Arc;
@@ -132,6 +133,18 @@ pub(crate) fn thread_block() -> Arc<ThreadBlock> {
     let made =
         BLOCK.try_with(|block| block.borrow_mut().get_or_insert_with(ThreadBlock::new).clone());
     made.unwrap_or_else(|_| ThreadBlock::new())
+}
+
+/// Hands `f` what the fiber or thread remembers of its cancels, if that has ever waited.
+#[inline(never)]
+pub(super) fn with_marks_if_any(f: impl FnOnce(&Marks)) {
+    if let Some(fiber) = current() {
+        return f(&fiber.waiter.marks);
+    }
+    let block = BLOCK.try_with(|block| block.try_borrow().ok()?.clone());
+    if let Ok(Some(block)) = block {
+        f(&block.waiter.marks);
+    }
 }
 
 /// Hands the plain thread's locals to `f`; `None` once they are being destroyed.

@@ -4,6 +4,7 @@
 //! [`WaiterPtr`]. Settling gives a [`Wake`] to whoever won, and `scheduler` makes it run.
 
 use super::header::{FiberPtr, Header};
+use super::scopes::Marks;
 use super::state::{Outcome, Settle, State};
 use super::thread::ThreadBlock;
 use crate::primitives::sync::Arc;
@@ -21,6 +22,8 @@ pub(crate) enum Kind {
 pub(crate) struct Waiter {
     pub(crate) state: State,
     pub(super) kind: Kind,
+    /// What it remembers of its cancels; its own.
+    pub(super) marks: Marks,
 }
 
 /// A borrowed waiter: valid under the lock of a source that has one of its nodes linked, or in the
@@ -102,8 +105,12 @@ impl WaiterPtr {
             // SAFETY: as promised by the caller; `kind` never changes.
             Settle::Wake => match unsafe { self.0.as_ref() }.kind {
                 Kind::Fiber => Some(fiber()).filter(|fiber| !fiber.has_entry()).map(Wake::Fiber),
-                // SAFETY: it is a thread's.
-                Kind::Thread => Some(Wake::Thread(unsafe { self.thread() })),
+                Kind::Thread => {
+                    // SAFETY: it is a thread's.
+                    let thread = unsafe { self.thread() };
+                    thread.ended();
+                    Some(Wake::Thread(thread))
+                }
             },
         }
     }

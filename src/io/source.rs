@@ -188,8 +188,13 @@ impl Source {
             return Ok(());
         }
         let object = self.fd.as_raw_fd() as usize;
-        let wait =
-            Wait { object, deadline: *deadline, cancellable: true, ..Wait::new(wanted.reason) };
+        let wait = Wait {
+            object,
+            deadline: *deadline,
+            cancellable: true,
+            outside: true,
+            ..Wait::new(wanted.reason)
+        };
         match parking.park(wait) {
             Outcome::Woken(_) => Ok(()),
             Outcome::TimedOut => {
@@ -231,8 +236,15 @@ impl Wanted {
     }
 }
 
-/// Blocks the thread until the descriptor is ready, or a signal comes.
+/// Blocks the thread until the descriptor is ready, or a signal comes, or a timeout around it ends.
 fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) -> io::Result<()> {
+    let bound = park::bound();
+    let cut_off = bound.deadline < deadline.unwrap_or(Moment::NEVER);
+    let deadline = if cut_off { Some(bound.deadline) } else { deadline };
+    if bound.over {
+        bound.ended();
+        return Err(cancel::error());
+    }
     let flags = match wanted.direction {
         Direction::Read => PollFlags::IN,
         Direction::Write => PollFlags::OUT,
@@ -243,6 +255,10 @@ fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) 
         tv_nsec: left.subsec_nanos().into(),
     });
     match rustix::event::poll(&mut [PollFd::new(&fd, flags)], timeout.as_ref()) {
+        Ok(0) if cut_off => {
+            bound.ended();
+            Err(cancel::error())
+        }
         Ok(0) => Err(wanted.timed_out()),
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

@@ -13,11 +13,12 @@
 //! belongs to the thread and must not be left to another fiber. Its worker's core is handed on first.
 
 mod blocking;
+mod limits;
 mod patience;
 pub(crate) mod queue;
 
 use crate::driver::Timer;
-use crate::fiber::{self, Ends, FiberPtr, ThreadBlock, WaitInfo, Waiters};
+use crate::fiber::{self, Ends, FiberPtr, Scopes, State, ThreadBlock, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, OnceLock};
@@ -27,6 +28,7 @@ use std::pin::pin;
 
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
+pub(crate) use limits::{bound, is_any_scope_over};
 
 pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake};
 pub(crate) use crate::scheduler::wake;
@@ -44,12 +46,21 @@ pub(crate) struct Wait {
     pub(crate) cancellable: bool,
     /// The unpark permit ends it.
     pub(crate) permit: bool,
+    /// It is not fibers that end it, but the kernel.
+    pub(crate) outside: bool,
 }
 
 impl Wait {
     /// A wait that only its sources end.
     pub(crate) fn new(reason: &'static str) -> Wait {
-        Wait { reason, object: 0, deadline: None, cancellable: false, permit: false }
+        Wait {
+            reason,
+            object: 0,
+            deadline: None,
+            cancellable: false,
+            permit: false,
+            outside: false,
+        }
     }
 
     /// A wait that a cancel ends too; whoever waits so unwinds then (`cancel::unwind`). Where panics
@@ -59,7 +70,7 @@ impl Wait {
     }
 
     fn ends(&self) -> Ends {
-        Ends { permit: self.permit, ..Ends::default() }
+        Ends { permit: self.permit, cancel: self.cancellable, blocks: false }
     }
 }
 
@@ -103,12 +114,24 @@ impl Parking {
         Parking(if stays(fiber) { Who::Blocking(fiber) } else { Who::Fiber(fiber) })
     }
 
+    fn state(&self) -> &State {
+        match &self.0 {
+            Who::Fiber(fiber) | Who::Blocking(fiber) => fiber.state(),
+            Who::Thread(thread) => thread.state(),
+        }
+    }
+
+    #[inline]
+    fn scopes(&self) -> &Scopes {
+        match &self.0 {
+            Who::Fiber(fiber) | Who::Blocking(fiber) => &fiber.scopes,
+            Who::Thread(thread) => &thread.scopes,
+        }
+    }
+
     /// Takes the unpark permit if it is there; no wait is needed then.
     pub(crate) fn take_permit(&self) -> bool {
-        match &self.0 {
-            Who::Fiber(fiber) | Who::Blocking(fiber) => fiber.state().take_permit(),
-            Who::Thread(thread) => thread.state().take_permit(),
-        }
+        self.state().take_permit()
     }
 
     pub(crate) fn waiter(&self) -> WaiterPtr {
@@ -138,12 +161,28 @@ impl Parking {
     /// Waits until the wait is settled.
     #[inline]
     pub(crate) fn park(&self, wait: Wait) -> Outcome {
+        let scopes = self.scopes();
+        if scopes.is_empty() || !wait.cancellable {
+            return self.park_plainly(wait);
+        }
+        // What unwinds already is not ended once more.
+        if !matches!(self.0, Who::Fiber(_)) && thread::panicking() {
+            return self.park_plainly(wait);
+        }
+        self.park_in_scopes(scopes, wait)
+    }
+
+    /// Waits until the wait is settled, whatever scopes there are.
+    #[inline]
+    fn park_plainly(&self, wait: Wait) -> Outcome {
         match &self.0 {
             Who::Fiber(fiber) => park_fiber(*fiber, wait),
             Who::Blocking(fiber) => {
                 // SAFETY: the calling fiber, on its worker.
                 unsafe { scheduler::hand_off(*fiber) };
-                fiber.wait_blocking(wait.ends(), wait.deadline)
+                let ends = wait.ends();
+                let cancel = ends.cancel && !thread::panicking();
+                fiber.wait_blocking(Ends { cancel, ..ends }, wait.deadline)
             }
             Who::Thread(thread) => thread.wait(thread.state(), wait.ends(), wait.deadline),
         }
@@ -154,7 +193,7 @@ impl Parking {
 /// worker; `None`, with nothing done, if not. The caller holds its join handle, and is linked.
 pub(crate) fn join_by_running(parking: &Parking, wait: Wait, joined: FiberPtr) -> Option<Outcome> {
     let Who::Fiber(fiber) = &parking.0 else { return None };
-    if !scheduler::start_to_join(joined) {
+    if !fiber.scopes.is_empty() || !scheduler::start_to_join(joined) {
         return None;
     }
     let ends = ends_of(*fiber, wait);
@@ -178,13 +217,10 @@ fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
 #[inline]
 fn ends_of(fiber: FiberPtr, wait: Wait) -> Ends {
     check_stack(fiber, wait.reason);
-    let info = WaitInfo { reason: wait.reason, object: wait.object, since: Moment::NEVER };
+    let outside = wait.outside || wait.deadline.is_some_and(|deadline| deadline != Moment::NEVER);
     // SAFETY: the calling fiber's own.
-    let shielded = unsafe {
-        fiber.note_wait(info);
-        fiber.shields.with(|depth| *depth != 0)
-    };
-    Ends { cancel: wait.cancellable && !shielded, ..wait.ends() }
+    unsafe { fiber.note_wait(wait.reason, wait.object, outside) };
+    wait.ends()
 }
 
 /// A signal handler that runs on the alternate stack must not leave its thread.
@@ -300,27 +336,24 @@ fn charge_last() {
     }
 }
 
-/// Sleeps until `deadline`.
-pub(crate) fn sleep_until(deadline: Moment) {
-    if fiber::current().is_none() {
-        return thread::sleep(deadline.since(Moment::now()));
-    }
-    let wait = Wait { deadline: Some(deadline), ..Wait::new("sleep") };
-    let _ = Parking::begin().park(wait);
+/// Sleeps until `deadline`, or until the sleep is cancelled.
+pub(crate) fn sleep_until(deadline: Moment) -> Outcome {
+    let wait = Wait { deadline: Some(deadline), ..Wait::cancellable("sleep") };
+    Parking::begin().park(wait)
 }
 
-/// Waits among `waiters` until `over`, or until `deadline`; returns what `over` says last. Whoever
-/// makes it true settles the waiters afterwards.
-pub(crate) fn wait_until(waiters: &Waiters, wait: Wait, mut over: impl FnMut() -> bool) -> bool {
+/// Waits among `waiters` until `over`, which ends it as `Woken`, or until it is timed out or cancelled.
+/// Whoever makes `over` true settles the waiters afterwards.
+pub(crate) fn wait_until(waiters: &Waiters, wait: Wait, mut over: impl FnMut() -> bool) -> Outcome {
     loop {
         let parking = Parking::begin();
         if !waiters.link(parking.waiter(), &mut over) {
-            return true;
+            return Outcome::Woken(0);
         }
         let outcome = parking.park(wait);
         waiters.unlink(parking.waiter());
-        if outcome == Outcome::TimedOut {
-            return over();
+        if !matches!(outcome, Outcome::Woken(_)) {
+            return outcome;
         }
     }
 }

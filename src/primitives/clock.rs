@@ -24,12 +24,15 @@ impl Moment {
     }
 
     /// `self + duration`, or `None` if that is past the clock's range (584 years).
+    #[inline]
     pub(crate) fn checked_add(self, duration: Duration) -> Option<Moment> {
-        let nanos = u64::try_from(duration.as_nanos()).ok()?;
-        self.0.checked_add(nanos).map(Moment)
+        let nanos = duration.as_secs().checked_mul(1_000_000_000)?;
+        let later = self.0.checked_add(nanos)?;
+        later.checked_add(duration.subsec_nanos().into()).map(Moment)
     }
 
     /// `self + duration`, or [`Moment::NEVER`].
+    #[inline]
     pub(crate) fn saturating_add(self, duration: Duration) -> Moment {
         self.checked_add(duration).unwrap_or(Moment::NEVER)
     }

@@ -1,10 +1,13 @@
 //! Settings of a runtime, checked before anything starts.
 
 use super::runtime::Runtime;
-use crate::scheduler::{Config, Hook, Migrate, Placement, Shared, Stall, StallHook};
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::scheduler::{
+    Config, Deadlock, DeadlockHook, Hook, Migrate, Placement, Shared, Stall, StallHook,
+};
 use crate::stack::StackSize;
 use crate::{fiber, park, stack};
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
 /// Most workers of one runtime.
@@ -69,6 +72,7 @@ impl Builder {
                 on_thread_start: None,
                 on_thread_stop: None,
                 on_stall: None,
+                on_deadlock: None,
                 stack_age: STACK_AGE,
             },
         }
@@ -201,6 +205,33 @@ impl Builder {
         self
     }
 
+    /// Is told when every fiber waits for another one, so that none will ever run again; a panic in it
+    /// is printed and ends there. Unless set, the report goes to stderr, once, on current-thread runtimes
+    /// and with debug assertions.
+    ///
+    /// The runtime looks when it has been quiet for some tenths of a second, and speaks only if it is
+    /// certain: no fiber waits for a socket, a signal or a time; the process has no threads but
+    /// this runtime's and those that wait for it in volt, without a deadline. So programs with other
+    /// threads are not told, nor are those on systems without `/proc`.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new()
+    ///     .on_deadlock(|deadlock| {
+    ///         for fiber in &deadlock.fibers {
+    ///             eprintln!("{} waits for {:?}", fiber.site, fiber.waits_for);
+    ///         }
+    ///     })
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_deadlock(mut self, hook: impl Fn(&Deadlock) + Send + Sync + 'static) -> Builder {
+        self.config.on_deadlock = Some(DeadlockHook::from(Box::new(hook) as Box<_>));
+        self
+    }
+
     /// Lets every resume of a fiber move it to another worker than the last, so that code breaks early
     /// that cannot stand it. Unless set, `VOLT_FORCE_MIGRATE=1` in the environment says so. Without
     /// effect on a runtime of one worker, and with `Migrate::BeforeStart`.
@@ -230,6 +261,9 @@ impl Builder {
             config.stack_size = StackSize::new(bytes)?;
         }
         check(&config)?;
+        if self.current_thread || cfg!(debug_assertions) {
+            config.on_deadlock.get_or_insert_with(|| DeadlockHook::from(report_once()));
+        }
         config.force_migrate = self.force_migrate.unwrap_or_else(force_migrate_is_set)
             && config.migrate == Migrate::Anytime
             && config.workers > 1;
@@ -257,6 +291,17 @@ fn check(config: &Config) -> io::Result<()> {
         _ => return Ok(()),
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+/// Writes the first deadlock to stderr.
+fn report_once() -> Box<dyn Fn(&Deadlock) + Send + Sync> {
+    let told = AtomicBool::new(false);
+    Box::new(move |deadlock| {
+        if !told.swap(true, Ordering::Relaxed) {
+            // Where stderr is gone there is nobody to tell.
+            let _ = writeln!(io::stderr(), "volt: {deadlock}");
+        }
+    })
 }
 
 fn force_migrate_is_set() -> bool {

@@ -1,7 +1,8 @@
 //! The handle of a fiber: its result, its end, its cancel.
 
+use crate::cancel;
 use crate::fiber::{self, FiberPtr, FiberRef, release_block};
-use crate::park::{self, Parking, Wait};
+use crate::park::{self, Outcome, Parking, Wait};
 use crate::scheduler::{self, Shared, SpawnOptions};
 use std::fmt;
 use std::marker::PhantomData;
@@ -51,11 +52,37 @@ impl<T> JoinHandle<T> {
     ///
     /// The payload of the fiber's panic. A [`StackError`](crate::StackError) if there was no memory
     /// for its stack. A message if the runtime had been shut down before it could run.
-    pub fn join(mut self) -> thread::Result<T> {
+    /// [`Cancelled`](crate::cancel::Cancelled) if a cancel has ended it.
+    ///
+    /// # Cancel
+    ///
+    /// A caller that is cancelled [unwinds](crate::cancel), and the fiber goes on by itself.
+    pub fn join(self) -> thread::Result<T> {
+        if !self.wait() {
+            cancel::unwind();
+        }
+        self.take_result()
+    }
+
+    /// Waits for the fiber's end; false if the caller was cancelled first.
+    #[must_use]
+    pub(crate) fn wait(&self) -> bool {
+        self.fiber.is_none_or(|fiber| wait_for_end(fiber, Wait::cancellable("join")))
+    }
+
+    /// As [`join`](Self::join), whether the caller is cancelled or not.
+    pub(crate) fn join_uncancelled(self) -> thread::Result<T> {
+        if let Some(fiber) = self.fiber {
+            wait_for_end(fiber, Wait::new("join"));
+        }
+        self.take_result()
+    }
+
+    /// The result of a fiber that has ended.
+    fn take_result(mut self) -> thread::Result<T> {
         let Some(fiber) = self.fiber.take() else {
             return Err(Box::new("the runtime has been shut down: the fiber was not spawned"));
         };
-        wait_for_end(fiber);
         // SAFETY: the fiber is done and the handle owns its result, read once; then the handle lets
         // go of the block.
         unsafe {
@@ -75,8 +102,9 @@ impl<T> JoinHandle<T> {
         self.fiber.is_none_or(|fiber| fiber.state().load().is_done())
     }
 
-    /// Asks the fiber to end: its current and later I/O waits return an error for which
-    /// [`volt::cancel::is_cancelled`](crate::cancel::is_cancelled) holds.
+    /// Asks the fiber to end: its current and later waits end. Those of I/O return an error for which
+    /// [`volt::cancel::is_cancelled`](crate::cancel::is_cancelled) holds, others unwind the fiber; see
+    /// [`volt::cancel`](crate::cancel).
     ///
     /// A fiber that does not wait does not notice. Returns at once; `join` waits for the end.
     pub fn cancel(&self) {
@@ -103,21 +131,24 @@ impl<T> Drop for JoinHandle<T> {
     }
 }
 
-/// Returns when the fiber is done and has let go of its join lock.
-fn wait_for_end(fiber: FiberPtr) {
+/// Returns true when the fiber is done and has let go of its join lock, false if `wait` was cancelled.
+fn wait_for_end(fiber: FiberPtr, wait: Wait) -> bool {
     if fiber::has_ended(fiber) {
-        return;
+        return true;
     }
     let parking = Parking::begin();
     if !fiber::link_joiner(fiber, parking.waiter()) {
-        return;
+        return true;
     }
-    let object = fiber.as_ptr() as usize;
-    let wait = Wait { object, ..Wait::new("join") };
-    if park::join_by_running(&parking, wait, fiber).is_none() {
-        let _ = parking.park(wait);
+    let wait = Wait { object: fiber.as_ptr() as usize, ..wait };
+    let outcome =
+        park::join_by_running(&parking, wait, fiber).unwrap_or_else(|| parking.park(wait));
+    if outcome == Outcome::Cancelled {
+        fiber::unlink_joiner(fiber);
+        return false;
     }
     // Whoever settled this wait did it under the lock, and took the waiter out.
     let ended = fiber::has_ended(fiber);
     debug_assert!(ended, "a join that something else ended");
+    true
 }

@@ -12,7 +12,9 @@ mod runtime;
 #[cfg(test)]
 mod tests;
 
-pub use crate::scheduler::{BlockingSite, BlockingStats, Migrate, Placement, Stall, WorkerStats};
+pub use crate::scheduler::{
+    BlockingSite, BlockingStats, Deadlock, FiberReport, Migrate, Placement, Stall, WorkerStats,
+};
 pub use builder::Builder;
 pub use handle::{Handle, QueueStats, Stats};
 pub use join::JoinHandle;

@@ -3,11 +3,12 @@
 use super::handle::{Handle, Stats};
 use super::join::JoinHandle;
 use super::pool::Pool;
-use crate::fiber;
+use crate::cancel::{self, Cancelled};
+use crate::fiber::{self, Owner};
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex};
-use crate::scheduler::{self, Shared, SpawnOptions};
+use crate::scheduler::{self, FiberReport, Shared, SpawnOptions};
 use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -16,6 +17,9 @@ use std::time::Duration;
 
 /// Threads that are told to leave get at least this long, whatever the deadline.
 const LEAVE: Duration = Duration::from_millis(100);
+
+/// Fibers that an error lists.
+const LISTED: usize = 100;
 
 /// Runs fibers. Made by a [`Builder`](super::Builder); most programs use the default runtime and
 /// never name one.
@@ -34,8 +38,10 @@ pub struct Runtime {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShutdownError {
-    /// Fibers that had not ended; they do not run again.
+    /// How many fibers had not ended; they do not run again.
     pub fibers: u64,
+    /// Which: a hundred of them at most.
+    pub unfinished: Vec<FiberReport>,
     /// Names of worker threads that did not come back from the code of a fiber; they are detached.
     pub threads: Vec<String>,
 }
@@ -46,7 +52,7 @@ impl fmt::Display for ShutdownError {
         if !self.threads.is_empty() {
             write!(f, "; threads still in a fiber's code: {}", self.threads.join(", "))?;
         }
-        Ok(())
+        self.unfinished.iter().try_for_each(|fiber| write!(f, "\n  {fiber}"))
     }
 }
 
@@ -90,8 +96,13 @@ impl Runtime {
     ///
     /// # Panics
     ///
-    /// With the payload of `f`, if `f` panics. If the runtime has been shut down. On a fiber, if
-    /// this is a current-thread runtime: it would block the fiber's worker.
+    /// With the payload of `f`, if `f` panics. If the runtime has been shut down, and if its shutdown
+    /// has cancelled `f`. On a fiber, if this is a current-thread runtime: it would block the fiber's
+    /// worker.
+    ///
+    /// # Cancel
+    ///
+    /// Where the caller is cancelled, `f` is, and the call ends when `f` has.
     #[track_caller]
     pub fn run<F, T>(&self, f: F) -> T
     where
@@ -107,7 +118,16 @@ impl Runtime {
         let fiber = unsafe { JoinHandle::spawn(self.shared(), options, f) };
         if let Some(driven) = &self.driven {
             let _driver = driven.lock();
-            scheduler::run_here(self.shared(), Moment::NEVER, &|| fiber.is_finished());
+            let bound = park::bound();
+            let deadline = bound.deadline;
+            scheduler::run_here(self.shared(), deadline, &|| {
+                fiber.is_finished() || deadline != Moment::NEVER && Moment::now() >= deadline
+            });
+            if deadline != Moment::NEVER && !fiber.is_finished() {
+                bound.ended();
+                fiber.cancel();
+                scheduler::run_here(self.shared(), Moment::NEVER, &|| fiber.is_finished());
+            }
         }
         finish(fiber)
     }
@@ -117,16 +137,40 @@ impl Runtime {
         self.handle.stats()
     }
 
-    /// Waits until every fiber has ended, at most for `timeout`, then stops the workers.
+    /// Waits until every fiber has ended, at most for `timeout`, then stops the workers. Fibers are not
+    /// cancelled: what is under way is finished. [`shutdown_now`](Runtime::shutdown_now) cancels them.
     ///
     /// A current-thread runtime runs its fibers meanwhile, on the calling thread.
     ///
     /// # Errors
     ///
-    /// What had not ended at the deadline. Those fibers do not run again; fibers that never started
-    /// are dropped, and their joins say so. A thread that is stuck in a fiber's code is detached, and
-    /// leaves when that code returns.
+    /// What had not ended at the deadline, by name, spawn site and what it waits for. Those fibers do not
+    /// run again; fibers that never started are dropped, and their joins say so. A thread that is stuck
+    /// in a fiber's code is detached, and leaves when that code returns.
     pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownError> {
+        self.end(Moment::now().saturating_add(timeout))
+    }
+
+    /// [Cancels](crate::cancel) every fiber, those that are still to start included, and waits until all
+    /// have ended, at most for `timeout`; then stops the workers.
+    ///
+    /// # Errors
+    ///
+    /// As [`shutdown`](Runtime::shutdown).
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let runtime = volt::runtime::Builder::new().workers(1).build()?;
+    /// let fiber = runtime.go(|| volt::sleep(Duration::MAX));
+    /// runtime.shutdown_now(Duration::from_secs(10)).unwrap();
+    /// assert!(fiber.join().unwrap_err().is::<volt::cancel::Cancelled>());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shutdown_now(self, timeout: Duration) -> Result<(), ShutdownError> {
+        self.shared().cancel_all();
         self.end(Moment::now().saturating_add(timeout))
     }
 
@@ -149,7 +193,10 @@ impl Runtime {
         shared.drop_unstarted();
         match shared.live() {
             0 if threads.is_empty() => Ok(()),
-            fibers => Err(ShutdownError { fibers, threads }),
+            fibers => {
+                let unfinished = shared.fibers(LISTED);
+                Err(ShutdownError { fibers, unfinished, threads })
+            }
         }
     }
 }
@@ -191,10 +238,25 @@ impl Drop for Runtime {
 #[track_caller]
 fn finish<T>(fiber: JoinHandle<T>) -> T {
     assert!(fiber.was_spawned(), "the runtime has been shut down: it runs nothing any more");
-    match fiber.join() {
+    if !fiber.wait() {
+        fiber.cancel();
+    }
+    match fiber.join_uncancelled() {
         Ok(value) => value,
+        Err(payload) if payload.is::<Cancelled>() => end_with_it(),
         Err(payload) => resume_unwind(payload),
     }
+}
+
+/// The fiber of a `run` was cancelled. So is the caller, or whoever did it was not to.
+#[cold]
+#[track_caller]
+fn end_with_it() -> ! {
+    let caller = Owner::here();
+    if matches!(caller, Owner::Thread(_)) && caller.scopes().is_empty() {
+        panic!("the fiber of `run` was cancelled, by a shutdown of its runtime or by itself");
+    }
+    cancel::unwind()
 }
 
 /// Runs `f` as a fiber and blocks the caller until it has its result: the way into volt from `main`.

@@ -6,12 +6,18 @@ use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack;
+use std::time::Duration;
+
+/// How long a worker without supervisor sleeps before it looks for a deadlock.
+const QUIET: Duration = Duration::from_millis(50);
 
 impl Worker<'_> {
     pub(super) fn park(&self, done: &dyn Fn() -> bool) {
         let (core, shared) = (self.held(), self.shared);
         let now = Moment::now();
         self.own().tick.finish(now);
+        // Before the last look: whoever is told may wake fibers.
+        let look_again = self.look_around();
         shared.idle.park(core.index, self.searching.replace(false));
         let work = match self.has_only_its_mail() {
             true => {
@@ -25,7 +31,7 @@ impl Worker<'_> {
             self.leave_bed(true);
         } else {
             core.stats.parked.add(1);
-            self.sleep(now);
+            self.sleep(now, look_again);
             self.leave_bed(false);
         }
         shared.watch.notice();
@@ -47,10 +53,10 @@ impl Worker<'_> {
     }
 
     /// In the poller if nobody else is there, on the thread otherwise.
-    fn sleep(&self, now: Moment) {
+    fn sleep(&self, now: Moment, look_again: Option<Duration>) {
         let (core, shared) = (self.held(), self.shared);
         self.trim_stacks(now);
-        let timeout = shared.config.park_timeout;
+        let timeout = look_again.into_iter().chain(shared.config.park_timeout).min();
         let Some(mut role) = shared.poller.role(|| shared.driver.try_role()) else {
             let left = (self.deadline != Moment::NEVER).then(|| self.deadline.since(now));
             return core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
@@ -68,6 +74,28 @@ impl Worker<'_> {
         drop(role);
         self.push_settled(settled);
         shared.wake_for_trim(core.index);
+    }
+
+    /// Where there is no supervisor, looks for a deadlock if nothing has run since the last sleep;
+    /// otherwise says when to come again for that.
+    fn look_around(&self) -> Option<Duration> {
+        let shared = self.shared;
+        if shared.config.stall_period.is_some() || !shared.watches_for_deadlocks() {
+            return None;
+        }
+        let dispatched = self.held().stats.dispatched.get();
+        match self.own().rest {
+            (before, true) if before == dispatched => None,
+            (before, false) if before == dispatched => {
+                self.own().rest.1 = true;
+                shared.look_for_deadlock();
+                None
+            }
+            _ => {
+                self.own().rest = (dispatched, false);
+                (shared.live() != 0).then_some(QUIET)
+            }
+        }
     }
 
     /// Gives back the memory of stacks that have been idle for long, when that is due; says when to

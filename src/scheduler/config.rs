@@ -1,5 +1,6 @@
 //! The settings of one scheduler.
 
+use super::deadlock::Deadlock;
 use super::supervisor::Stall;
 use crate::primitives::sync::Arc;
 use crate::stack::StackSize;
@@ -33,6 +34,9 @@ pub(crate) type Hook = Arc<dyn Fn() + Send + Sync>;
 /// Told of each stall, on the supervisor's thread.
 pub(crate) type StallHook = Arc<dyn Fn(&Stall) + Send + Sync>;
 
+/// Told of a deadlock, on the supervisor's thread or a worker's.
+pub(crate) type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
+
 /// The settings of one scheduler, checked by `runtime`.
 #[derive(Clone)]
 pub(crate) struct Config {
@@ -58,6 +62,8 @@ pub(crate) struct Config {
     pub(crate) on_thread_start: Option<Hook>,
     pub(crate) on_thread_stop: Option<Hook>,
     pub(crate) on_stall: Option<StallHook>,
+    /// `None` where nobody is told.
+    pub(crate) on_deadlock: Option<DeadlockHook>,
     /// How long an idle stack keeps its memory.
     pub(crate) stack_age: Duration,
 }

@@ -55,6 +55,8 @@ pub(super) struct Own {
     pub(super) sampler: Sampler,
     /// A stack has come back since the last look.
     pub(super) stacks_changed: bool,
+    /// Dispatches when it last went to sleep, and whether it has looked for a deadlock since.
+    pub(super) rest: (u64, bool),
     /// Dispatches from the LIFO slot in a row.
     pub(super) lifo_run: u32,
     /// Whose turn it was when mailbox and injector were due.
@@ -87,6 +89,7 @@ impl Core {
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
                 stacks_changed: false,
+                rest: (0, false),
                 lifo_run: 0,
                 mail_first: false,
                 homed: 0,

@@ -129,6 +129,11 @@ impl Crew {
         result
     }
 
+    /// Nothing changes while the result lives.
+    pub(super) fn hold(&self) -> impl Sized + '_ {
+        self.inner.lock()
+    }
+
     /// Cores that run, of those that may.
     pub(super) fn running(&self) -> (usize, usize) {
         (self.running.load(Ordering::Relaxed), self.target.load(Ordering::Relaxed))

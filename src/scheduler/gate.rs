@@ -69,13 +69,30 @@ impl Gate {
     /// Anyone but the owner: runs `f` while the owner is outside; not at all if it is inside, or if
     /// there is another visitor.
     pub(crate) fn visit<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        self.close().then(|| {
+            let result = f();
+            self.open();
+            result
+        })
+    }
+
+    /// A visit that lasts until [`open`](Self::open). False, with nothing to open, if it cannot be.
+    #[must_use]
+    pub(crate) fn close(&self) -> bool {
         if self.asked.fetch_or(VISITED, Ordering::AcqRel) & VISITED != 0 {
-            return None;
+            return false;
         }
         asymmetric::heavy();
-        let result = (!self.inside.load(Ordering::Acquire)).then(f);
+        let closed = !self.inside.load(Ordering::Acquire);
+        if !closed {
+            self.open();
+        }
+        closed
+    }
+
+    /// The visitor leaves.
+    pub(crate) fn open(&self) {
         self.asked.fetch_and(!VISITED, Ordering::AcqRel);
-        result
     }
 
     /// A visitor, inside: the owner has been replaced.
@@ -185,6 +202,79 @@ mod models {
             let visited: u32 = visitors.into_iter().map(|visitor| visitor.join().unwrap()).sum();
             room.gate.enter();
             assert_eq!(room.add(0), 1 + 10 * visited);
+        });
+    }
+
+    /// A fiber's slot: who runs there, and whether that one's block is there.
+    struct Slot {
+        gate: Gate,
+        owner: AtomicBool,
+        block: UnsafeCell<bool>,
+        cancelling: AtomicBool,
+        cancelled: AtomicBool,
+    }
+
+    // SAFETY: the cell is reached as the protocol says; loom checks it.
+    unsafe impl Sync for Slot {}
+    // SAFETY: as above.
+    unsafe impl Send for Slot {}
+
+    fn slot(owner: bool) -> Arc<Slot> {
+        Arc::new(Slot {
+            gate: Gate::new(),
+            owner: AtomicBool::new(owner),
+            block: UnsafeCell::new(true),
+            cancelling: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+        })
+    }
+
+    #[test]
+    fn a_fiber_that_is_found_is_alive() {
+        loom::model(|| {
+            let slot = slot(true);
+            let theirs = Arc::clone(&slot);
+            let lister = thread::spawn(move || {
+                theirs.gate.visit(|| {
+                    if theirs.owner.load(Ordering::Acquire) {
+                        // SAFETY: not freed before the owner has been inside; loom checks it.
+                        assert!(theirs.block.with(|block| unsafe { *block }));
+                    }
+                })
+            });
+            // `before_end`, and the end.
+            slot.gate.enter();
+            slot.owner.store(false, Ordering::Release);
+            // SAFETY: inside; nobody finds it any more.
+            slot.block.with_mut(|block| unsafe { *block = false });
+            slot.gate.exit();
+            lister.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_fiber_that_starts_as_all_are_cancelled_is_one_of_them() {
+        loom::model(|| {
+            let slot = slot(false);
+            let theirs = Arc::clone(&slot);
+            let canceller = thread::spawn(move || {
+                theirs.cancelling.store(true, Ordering::SeqCst);
+                while !theirs.gate.close() {
+                    thread::yield_now();
+                }
+                if theirs.owner.load(Ordering::Acquire) {
+                    theirs.cancelled.store(true, Ordering::Relaxed);
+                }
+                theirs.gate.open();
+            });
+            // `settle_in`, outside of the gate.
+            slot.owner.store(true, Ordering::Release);
+            asymmetric::light();
+            if slot.cancelling.load(Ordering::Relaxed) {
+                slot.cancelled.store(true, Ordering::Relaxed);
+            }
+            canceller.join().unwrap();
+            assert!(slot.cancelled.load(Ordering::Relaxed), "it was missed");
         });
     }
 }

@@ -6,10 +6,12 @@
 //! `switch.rs`.
 
 mod bed;
+mod census;
 mod config;
 mod core;
 mod cores;
 mod crew;
+mod deadlock;
 mod gate;
 mod hand_off;
 mod idle;
@@ -36,8 +38,10 @@ mod worker;
 /// Dispatches from the LIFO slot in a row, after which it is flushed to the ring.
 const LIFO_RUNS: u32 = 3;
 
-pub(crate) use config::{Config, Hook, StallHook};
+pub use census::FiberReport;
+pub(crate) use config::{Config, DeadlockHook, Hook, StallHook};
 pub use config::{Migrate, Placement};
+pub use deadlock::Deadlock;
 pub(crate) use hand_off::{hand_off, regain_core};
 pub(crate) use join::start_to_join;
 pub use limit::BlockingStats;

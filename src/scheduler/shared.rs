@@ -18,7 +18,7 @@ use crate::primitives::asymmetric;
 use crate::primitives::clock::Moment;
 use crate::primitives::random;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use crate::primitives::sync::{Arc, OnceLock};
+use crate::primitives::sync::{Arc, Mutex, OnceLock};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::io;
@@ -42,7 +42,9 @@ pub(crate) struct Shared {
     /// Workers leave once this is set and they find no work.
     pub(super) stopping: AtomicBool,
     /// Threads that run fibers, or may: workers, and those who wait for a core.
-    threads: AtomicUsize,
+    pub(super) threads: AtomicUsize,
+    /// Threads that are not its own and run its fibers.
+    pub(super) drivers: AtomicUsize,
     /// Starts a thread for a core; set by `runtime` before the first fiber.
     starter: OnceLock<Starter>,
     /// How many fibers may be in blocking mode.
@@ -51,6 +53,10 @@ pub(crate) struct Shared {
     pub(super) watch: Watch,
     /// For the choice of a core for fibers from outside, and of a worker to move to.
     pub(super) turn: AtomicUsize,
+    /// Fibers that start are cancelled.
+    pub(super) cancelling: AtomicBool,
+    /// Held by a worker without a core while one of its fibers ends, and by whoever lists fibers.
+    pub(super) coreless: Mutex<()>,
     /// Somebody waits for the last fiber to end.
     pub(crate) draining: AtomicBool,
     pub(crate) drained: Waiters,
@@ -93,11 +99,14 @@ impl Shared {
             outside: CachePadded::new(Stats::default()),
             stopping: AtomicBool::new(false),
             threads: AtomicUsize::new(0),
+            drivers: AtomicUsize::new(0),
             starter: OnceLock::new(),
             blocking: Limit::new(config.max_blocking),
             sites: Sites::new(config.learn_blocking),
             watch: Watch::new(),
             turn: AtomicUsize::new(0),
+            cancelling: AtomicBool::new(false),
+            coreless: Mutex::new(()),
             draining: AtomicBool::new(false),
             drained: Waiters::default(),
             seed,

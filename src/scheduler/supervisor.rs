@@ -119,6 +119,7 @@ impl Supervisor<'_> {
         watch.asleep.store(true, Ordering::Relaxed);
         full_fence();
         if self.is_quiet() && !self.shared.is_stopping() {
+            self.shared.look_for_deadlock();
             watch.sleep(None);
         }
         watch.asleep.store(false, Ordering::Relaxed);

@@ -12,10 +12,11 @@ use super::config::Migrate;
 use super::worker::Worker;
 use crate::context::{self, Bounds, Context};
 use crate::fiber::{self, Ends, FiberPtr, Host, Seen, Wake};
+use crate::primitives::asymmetric;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack::{self, SlotHeader, Stack, StackError, StackSize};
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 /// What the flow that was left wants done.
 #[derive(Debug)]
@@ -40,6 +41,7 @@ pub(super) enum Post {
 pub(crate) unsafe fn park(fiber: FiberPtr, ends: Ends) {
     // SAFETY: a fiber runs on a worker only.
     let worker = unsafe { &*Worker::current() };
+    worker.note_since(fiber);
     worker.leave(fiber, Post::Park(fiber, ends));
 }
 
@@ -51,6 +53,7 @@ pub(crate) unsafe fn park(fiber: FiberPtr, ends: Ends) {
 pub(crate) unsafe fn park_and_run(fiber: FiberPtr, ends: Ends, next: FiberPtr) {
     // SAFETY: a fiber runs on a worker only.
     let worker = unsafe { &*Worker::current() };
+    worker.note_since(fiber);
     let to = worker.choose_started(next);
     worker.leave_to(fiber, Post::Park(fiber, ends), to);
 }
@@ -70,6 +73,17 @@ pub(crate) unsafe fn yield_now(fiber: FiberPtr) {
 }
 
 impl Worker<'_> {
+    /// The running fiber's wait begins about now: no look at the clock is worth more here.
+    #[inline(always)]
+    fn note_since(&self, fiber: FiberPtr) {
+        if let Some(core) = self.core() {
+            // SAFETY: this worker holds the core; the fiber is the caller's own.
+            let now = unsafe { core.own() }.tick.began();
+            // SAFETY: as above.
+            fiber.wait.with_mut(|wait| unsafe { (*wait).since = now });
+        }
+    }
+
     /// A fiber that yields while nobody else is there: dispatched again on the spot.
     #[inline(always)]
     fn goes_on_alone(&self, fiber: FiberPtr) -> bool {
@@ -223,9 +237,14 @@ impl Worker<'_> {
     fn settle_in(&self, fiber: FiberPtr, flow: Context, stack: NonNull<SlotHeader>) {
         // SAFETY: this worker holds the fiber, and the stack belongs to it from now on.
         unsafe {
-            stack.as_ref().set_owner(fiber.as_ptr().cast());
+            stack.as_ref().set_owner_of(fiber.as_ptr().cast(), fiber.scheduler);
             fiber.stack.with_mut(|place| *place = Some(stack));
             fiber.context.with_mut(|place| *place = flow);
+        }
+        // Against `Shared::cancel_all`, which sets the flag, and then comes by.
+        asymmetric::light();
+        if self.shared.cancelling.load(Ordering::Relaxed) {
+            let _ = fiber.state().cancel();
         }
         let core = self.held();
         fiber.home.store(core.index as u32 + 1, Ordering::Relaxed);
@@ -317,18 +336,38 @@ unsafe fn measure(fiber: FiberPtr, stack: NonNull<SlotHeader>) {
     }
 }
 
+/// # Safety
+///
+/// Called by the fiber itself.
+#[inline(always)]
+unsafe fn set_owner(fiber: FiberPtr, owner: *mut ()) {
+    // SAFETY: its own, and the stack that it runs on.
+    let stack = unsafe { fiber.stack().map(|stack| stack.as_ref()) };
+    stack.into_iter().for_each(|stack| stack.set_owner(owner));
+}
+
 /// The scheduler as the entry loop sees it.
 pub(super) struct Scheduler;
 
 impl Seen for Scheduler {
-    unsafe fn before_end() {
+    unsafe fn before_end(fiber: FiberPtr) {
         // SAFETY: a fiber ends on a worker; it may be another one than it started on.
-        if let Some(core) = unsafe { &*Worker::current() }.core() {
-            core.gate.enter();
-        }
+        let worker = unsafe { &*Worker::current() };
+        let _without_core = match worker.core() {
+            Some(core) => {
+                core.gate.enter();
+                None
+            }
+            None => Some(worker.shared.coreless.lock()),
+        };
+        // Nobody finds the fiber by its stack any more.
+        // SAFETY: the fiber's own, on its stack.
+        unsafe { set_owner(fiber, ptr::null_mut()) };
     }
 
-    unsafe fn not_yet() {
+    unsafe fn not_yet(fiber: FiberPtr) {
+        // SAFETY: as above.
+        unsafe { set_owner(fiber, fiber.as_ptr().cast()) };
         // SAFETY: as above.
         if let Some(core) = unsafe { &*Worker::current() }.core() {
             core.gate.exit();

@@ -78,6 +78,7 @@ pub(crate) fn run(shared: &Shared, core: usize) {
 /// scheduler stops. `done` is asked on the worker's own stack, between fibers, and once at
 /// `deadline`.
 pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
+    shared.drivers.fetch_add(1, Ordering::AcqRel);
     let worker = Worker::new(shared, deadline);
     let _seated = worker.sit();
     // A helper that holds the core gives it up, unless fibers there cannot leave it.
@@ -95,6 +96,7 @@ pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> boo
     // The next run may begin with another core.
     worker.flush();
     shared.crew.close(worker.detach());
+    shared.drivers.fetch_sub(1, Ordering::AcqRel);
 }
 
 impl<'a> Worker<'a> {

@@ -51,6 +51,7 @@ pub(crate) use pool::trim;
 pub(crate) use report::Report;
 pub(crate) use sampler::Sampler;
 pub(crate) use size::StackSize;
+pub(crate) use slab::each_owner;
 pub(crate) use slot::{SlotHeader, Stack};
 pub use stats::StackStats;
 pub(crate) use stats::stats;

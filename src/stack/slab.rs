@@ -210,6 +210,31 @@ pub(super) fn find(address: usize) -> Option<Found> {
     None
 }
 
+/// Calls `f` with every owner in `domain` of a slot, until it returns false.
+///
+/// Owners come and go meanwhile; it is the caller who sees to it that those in `domain` do not.
+pub(crate) fn each_owner(domain: *const (), mut f: impl FnMut(NonNull<()>) -> bool) {
+    let Some(all) = SLABS.get() else { return };
+    let mut next: *const Slab = all.head.load(Ordering::Acquire);
+    // SAFETY: as in `find`.
+    while let Some(slab) = unsafe { next.as_ref() } {
+        let growth = all.classes[slab.size.class()].lock();
+        let newest = growth.slab.is_some_and(|newest| ptr::eq(newest, slab));
+        let used = if newest { growth.used } else { slab.slots };
+        drop(growth);
+        for index in 0..used {
+            // SAFETY: below `slots`.
+            let header = unsafe { slot::header_of(slab.slot(index), slab.size) };
+            // SAFETY: the header of a slot of this slab.
+            match unsafe { SlotHeader::owner_in(header, domain) } {
+                Some(owner) if !f(owner) => return,
+                _ => {}
+            }
+        }
+        next = slab.next;
+    }
+}
+
 /// Slabs mapped, slots in them, slots that were ever used.
 pub(super) fn counts() -> (usize, usize, usize) {
     let Some(all) = SLABS.get() else {

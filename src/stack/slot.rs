@@ -30,6 +30,8 @@ pub(crate) struct SlotHeader {
     /// Who runs on this stack; null if nobody. Written by upper rooms, read by the overflow
     /// report and by dumps.
     owner: AtomicPtr<()>,
+    /// To whom the owner belongs; says so before the owner is looked at. Written with the owner.
+    domain: AtomicPtr<()>,
     /// Written by [`Slot::open`], constant as long as there is a `Stack`.
     size: StackSize,
     /// No page but the topmost was resident when this stack was handed out, so its high-water
@@ -65,6 +67,33 @@ impl SlotHeader {
     pub(crate) fn set_owner(&self, owner: *mut ()) {
         self.owner.store(owner, Ordering::Release);
     }
+
+    /// As [`set_owner`](Self::set_owner), for an owner that belongs to `domain`.
+    #[inline]
+    pub(crate) fn set_owner_of(&self, owner: *mut (), domain: *const ()) {
+        self.domain.store(domain.cast_mut(), Ordering::Relaxed);
+        self.set_owner(owner);
+    }
+
+    /// The owner, if it belongs to `domain`.
+    ///
+    /// # Safety
+    ///
+    /// `header` is where the header of a slot of a slab is; that slot may be in any state.
+    pub(super) unsafe fn owner_in(
+        header: NonNull<SlotHeader>,
+        domain: *const (),
+    ) -> Option<NonNull<()>> {
+        // SAFETY: mapped for good; these two fields are only ever written as atomics, and are zero
+        // before that.
+        let (owner, of) = unsafe {
+            let header = header.as_ptr();
+            (&(*header).owner, &(*header).domain)
+        };
+        // Acquire: with the owner comes its domain, or that of a later one.
+        let owner = NonNull::new(owner.load(Ordering::Acquire))?;
+        (of.load(Ordering::Relaxed).cast_const() == domain).then_some(owner)
+    }
 }
 
 /// Where the header of the slot at `base` is (invariant 4 of the room).
@@ -98,14 +127,14 @@ impl Slot {
     /// Writes the header; the first touch of a slot without pages.
     pub(super) fn open(self) -> Stack {
         let header = header_of(self.base, self.size);
-        let content = SlotHeader {
-            owner: AtomicPtr::new(ptr::null_mut()),
-            size: self.size,
-            trimmed: AtomicBool::new(false),
-        };
+        let content = header.as_ptr();
         // SAFETY: the header lies in this slot, aligned (invariant 4 of the room), and the slot is
-        // ours alone (2).
-        unsafe { header.write(content) };
+        // ours alone (2), but for those who look at owners: the memory is zero, or was a header.
+        unsafe {
+            (*content).owner.store(ptr::null_mut(), Ordering::Relaxed);
+            (&raw mut (*content).size).write(self.size);
+            (&raw mut (*content).trimmed).write(AtomicBool::new(false));
+        }
         Stack(header)
     }
 }

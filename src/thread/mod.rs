@@ -4,10 +4,12 @@
 //! mean the fiber where one runs, else the thread.
 
 mod builder;
+mod children;
 mod handle;
 mod scope;
 
-use crate::park::{Parking, Wait};
+use crate::cancel;
+use crate::park::{Outcome, Parking, Wait};
 use crate::primitives::clock::Moment;
 use std::time::Duration;
 
@@ -44,7 +46,7 @@ pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
 /// Waits until the calling fiber's (or plain thread's) permit is there, and takes it.
 ///
 /// [`Thread::unpark`] makes the permit available; two of them make one. Unlike the standard
-/// library's, it does not return without a permit.
+/// library's, it does not return without a permit: a cancelled fiber [unwinds](crate::cancel) instead.
 ///
 /// ```
 /// let fiber = volt::go(|| {
@@ -68,5 +70,8 @@ fn park_until(deadline: Option<Moment>) {
     if parking.take_permit() {
         return;
     }
-    let _ = parking.park(Wait { deadline, permit: true, ..Wait::new("park") });
+    let wait = Wait { deadline, permit: true, ..Wait::cancellable("park") };
+    if parking.park(wait) == Outcome::Cancelled {
+        cancel::unwind();
+    }
 }

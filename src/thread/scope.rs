@@ -4,11 +4,16 @@
 //!
 //! `scope` returns, or unwinds, only when `running` is zero; and a fiber counts as running until its
 //! closure is gone and its result has been taken by its handle or dropped.
+//!
+//! A scope whose owner is cancelled, in its closure or while it waits for its fibers, cancels these,
+//! waits for all of them, and goes on unwinding then.
 
 use super::Builder;
+use super::children::{Child, Children};
 use super::handle::Thread;
-use crate::fiber::Waiters;
-use crate::park::{self, Wait};
+use crate::cancel::{self, Cancelled};
+use crate::fiber::{Owner, Waiters};
+use crate::park::{self, Outcome, Wait};
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::UnsafeCell;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,9 +35,28 @@ struct ScopeData {
     running: AtomicUsize,
     panicked: AtomicBool,
     ended: Waiters,
+    children: Children,
 }
 
 impl ScopeData {
+    /// Waits until no fiber is left; says how, if `wait` was not long enough.
+    fn wait(&self, wait: Wait) -> Outcome {
+        let object = std::ptr::from_ref(self) as usize;
+        let over = || self.running.load(Ordering::Acquire) == 0;
+        park::wait_until(&self.ended, Wait { object, ..wait }, over)
+    }
+
+    /// Waits until no fiber is left, and cancels them first if `cancelled` says so or the caller is
+    /// cancelled meanwhile; returns whether it was.
+    fn end(&self, cancelled: bool) -> bool {
+        let cancelled = cancelled || self.wait(Wait::cancellable("scope")) == Outcome::Cancelled;
+        if cancelled {
+            self.children.cancel();
+            self.wait(Wait::new("scope"));
+        }
+        cancelled
+    }
+
     fn one_ended(&self, panicked: bool) {
         if panicked {
             self.panicked.store(true, Ordering::Relaxed);
@@ -63,7 +87,8 @@ impl<T> Drop for Packet<'_, T> {
         // SAFETY: the last reference.
         let result = self.result.with_mut(|place| unsafe { (*place).take() });
         // A panic that nobody has taken by `join`, or a fiber that could not run.
-        let panicked = matches!(result, Some(Err(_))) || !*self.accounted.get_mut();
+        let panicked = matches!(&result, Some(Err(payload)) if !payload.is::<Cancelled>())
+            || !*self.accounted.get_mut();
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
             // The standard library aborts here; one fiber's destructor is no reason to.
             std::mem::forget(payload);
@@ -82,7 +107,7 @@ struct Body<'scope, F, T> {
 impl<F: FnOnce() -> T, T> Body<'_, F, T> {
     fn run(self) {
         let Body { f, packet } = self;
-        let result = catch_unwind(AssertUnwindSafe(f));
+        let result = Child::within(&packet.scope.children, || catch_unwind(AssertUnwindSafe(f)));
         // SAFETY: nobody reads it before the fiber is done.
         packet.result.with_mut(|place| unsafe { *place = Some(result) });
         packet.accounted.store(true, Ordering::Release);
@@ -100,6 +125,11 @@ pub struct ScopedJoinHandle<'scope, T> {
 /// # Panics
 ///
 /// With the payload of `f`; else, if a fiber panicked whose handle nobody joined, with a message.
+///
+/// # Cancel
+///
+/// A cancel of the caller, or a timeout or token around it, cancels the fibers of the scope; when all
+/// have ended it [unwinds](crate::cancel).
 ///
 /// ```
 /// let mut numbers = [1, 2, 3, 4];
@@ -120,21 +150,51 @@ where
             running: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             ended: Waiters::default(),
+            children: Children::default(),
         }),
         scope: PhantomData,
         env: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    let data = &scope.data;
-    park::wait_until(&data.ended, Wait::new("scope"), || data.running.load(Ordering::Acquire) == 0);
+    let unwinds = matches!(&result, Err(payload) if payload.is::<Cancelled>());
+    let cancelled = scope.data.end(unwinds);
     match result {
-        Err(payload) => resume_unwind(payload),
+        Err(payload) => {
+            Owner::here().marks().set_unwinding(unwinds);
+            resume_unwind(payload)
+        }
+        Ok(_) if cancelled => cancel::unwind(),
         Ok(_) if scope.data.panicked.load(Ordering::Relaxed) => panic!("a scoped fiber panicked"),
         Ok(value) => value,
     }
 }
 
 impl<'scope> Scope<'scope, '_> {
+    /// Starts a fiber in this scope; the same as [`spawn`](Scope::spawn).
+    #[track_caller]
+    pub fn go<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.spawn(f)
+    }
+
+    /// Asks all fibers of this scope to end, those that are still to start included; see
+    /// [`JoinHandle::cancel`].
+    ///
+    /// ```
+    /// let ended = volt::scope(|scope| {
+    ///     let waits = scope.go(volt::thread::park);
+    ///     scope.cancel();
+    ///     waits.join()
+    /// });
+    /// assert!(ended.unwrap_err().is::<volt::cancel::Cancelled>());
+    /// ```
+    pub fn cancel(&self) {
+        self.data.children.cancel();
+    }
+
     /// Starts a fiber in this scope.
     #[track_caller]
     pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
@@ -196,6 +256,12 @@ impl<T> ScopedJoinHandle<'_, T> {
         // SAFETY: the fiber is done, and this is its only handle.
         let result = self.packet.result.with_mut(|place| unsafe { (*place).take() });
         result.expect("a scoped fiber that ended has left its result")
+    }
+
+    /// Asks the fiber to end; see [`JoinHandle::cancel`]. If nobody joins it, a scope does not count
+    /// that as a panic.
+    pub fn cancel(&self) {
+        self.fiber.cancel();
     }
 
     /// The fiber, for its id, its name and its `unpark`.

@@ -1,11 +1,15 @@
 //! Clock, sleep and intervals; mirrors [`std::time`].
 
-use crate::park;
+mod timeout;
+
+use crate::cancel;
+use crate::park::{self, Outcome};
 use crate::primitives::clock::Moment;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 pub use std::time::Duration;
+pub use timeout::{Elapsed, deadline, timeout, timeout_at};
 
 /// A point in time on the runtime's monotonic clock; mirrors [`std::time::Instant`].
 ///
@@ -141,20 +145,27 @@ pub(crate) fn both_now() -> (std::time::Instant, Moment) {
 /// Waits for `duration`; a fiber leaves its worker to others meanwhile.
 ///
 /// A deadline is never early. It is late by less than 0.1 ms while workers are busy, and by up to a
-/// millisecond more when the process was idle. A zero duration only yields.
+/// millisecond more when the process was idle. A zero duration only yields. A cancel ends the sleep,
+/// and the fiber [unwinds](crate::cancel).
 pub fn sleep(duration: Duration) {
     if duration.is_zero() {
         return park::yield_now();
     }
     match Moment::now().checked_add(duration) {
-        Some(deadline) => park::sleep_until(deadline),
-        None => park::sleep_until(Moment::NEVER),
+        Some(deadline) => sleep_to(deadline),
+        None => sleep_to(Moment::NEVER),
     }
 }
 
 /// Waits until `deadline`, which may be an [`Instant`] or the standard library's.
 pub fn sleep_until(deadline: impl Into<Instant>) {
-    park::sleep_until(deadline.into().0);
+    sleep_to(deadline.into().0);
+}
+
+fn sleep_to(deadline: Moment) {
+    if park::sleep_until(deadline) == Outcome::Cancelled {
+        cancel::unwind();
+    }
 }
 
 /// Ticks once every `period`, first at once.

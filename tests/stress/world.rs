@@ -81,10 +81,13 @@ impl World {
         let body = move || {
             let parcel = ticket.run();
             let mut me = Me { id, runtime, rng, left: steps, pinned: false, joins: true };
-            while me.left > 0 {
-                me.left -= 1;
-                world.step(&mut me);
-            }
+            // Cancels come at any time; the ledger wants every fiber to run to its end all the same.
+            volt::cancel::shield(|| {
+                while me.left > 0 {
+                    me.left -= 1;
+                    world.step(&mut me);
+                }
+            });
             world.ledger.note(id, 100);
             if me.rng.below(16) == 0 {
                 let _late = (me.rng.below(2) == 0).then(|| WaitsWhenDropped(&world, runtime));

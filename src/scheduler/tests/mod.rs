@@ -80,6 +80,7 @@ fn config(workers: usize) -> Config {
         on_thread_start: None,
         on_thread_stop: None,
         on_stall: None,
+        on_deadlock: None,
         stack_age: Duration::from_secs(2),
     }
 }

@@ -1,0 +1,220 @@
+//! Tokens: one cancel for whatever runs under them, in a tree.
+//!
+//! # Locks
+//!
+//! A token's lock is taken before that of an interrupt that stands in its list, never the other way
+//! round, and never two tokens' at the same time. Wakes are carried out with no lock held.
+
+use super::limited::limited;
+use super::{Cancelled, unwind};
+use crate::fiber::{Interrupt, Limit, Waiters};
+use crate::park::{self, Outcome, Wait};
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::primitives::sync::{Arc, Mutex};
+use crate::util::list::{Linked, Links, List};
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::ptr::NonNull;
+use std::sync::Weak;
+
+/// Children that are gone are forgotten when there are this many, and then at twice as many as are left.
+const FIRST_PRUNING: usize = 16;
+
+/// Cancels, once, all that runs under it and under its children. A clone is the same token.
+///
+/// [`run`](Token::run) puts the waits of a closure under the token, which is all that a fiber needs
+/// to be stopped by it; [`cancelled`](Token::cancelled) waits for the cancel itself.
+///
+/// ```
+/// use volt::cancel::Token;
+///
+/// let token = Token::new();
+/// let theirs = token.child();
+/// let fiber = volt::go(move || theirs.run(|| volt::thread::park()));
+/// token.cancel();
+/// assert!(fiber.join().unwrap().is_err(), "the wait was ended");
+/// ```
+#[derive(Clone)]
+pub struct Token(Arc<Inner>);
+
+struct Inner {
+    /// Written under the lock of `linked`.
+    cancelled: AtomicBool,
+    linked: Mutex<Linkage>,
+    waiters: Waiters,
+}
+
+struct Linkage {
+    children: Vec<Weak<Inner>>,
+    prune_at: usize,
+    /// What runs under this token.
+    runs: List<Run>,
+}
+
+/// A closure that runs under a token; stands on the stack of its caller.
+struct Run {
+    links: Links<Run>,
+    interrupt: Interrupt,
+}
+
+// SAFETY: always the same field, by a raw borrow.
+unsafe impl Linked for Run {
+    unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
+        // SAFETY: alive by the caller.
+        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
+    }
+}
+
+impl Inner {
+    fn new(cancelled: bool) -> Arc<Inner> {
+        Arc::new(Inner {
+            cancelled: AtomicBool::new(cancelled),
+            linked: Mutex::new(Linkage {
+                children: Vec::new(),
+                prune_at: FIRST_PRUNING,
+                runs: List::new(),
+            }),
+            waiters: Waiters::default(),
+        })
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Cancels this token alone, and returns the children that are left to cancel.
+    fn cancel(&self) -> Vec<Weak<Inner>> {
+        let mut wakes = Vec::new();
+        let children = {
+            let mut linked = self.linked.lock();
+            if self.cancelled.swap(true, Ordering::AcqRel) {
+                return Vec::new();
+            }
+            while let Some(run) = linked.runs.pop_front() {
+                // SAFETY: it was linked, and is not gone before its owner has had this lock.
+                wakes.extend(unsafe { run.as_ref() }.interrupt.raise());
+            }
+            std::mem::take(&mut linked.children)
+        };
+        wakes.extend(self.waiters.settle_all());
+        wakes.into_iter().for_each(park::wake);
+        children
+    }
+}
+
+impl Token {
+    /// A token that belongs to no other.
+    pub fn new() -> Token {
+        Token(Inner::new(false))
+    }
+
+    /// A token that is cancelled with this one, and can be cancelled without it.
+    pub fn child(&self) -> Token {
+        let mut linked = self.0.linked.lock();
+        let child = Inner::new(self.0.is_cancelled());
+        if !self.0.is_cancelled() {
+            if linked.children.len() >= linked.prune_at {
+                linked.children.retain(|child| child.strong_count() != 0);
+                linked.prune_at = (2 * linked.children.len()).max(FIRST_PRUNING);
+            }
+            linked.children.push(Arc::downgrade(&child));
+        }
+        Token(child)
+    }
+
+    /// Ends the waits under this token and its children, now and for good. Returns at once.
+    pub fn cancel(&self) {
+        let mut left = self.0.cancel();
+        while let Some(child) = left.pop() {
+            left.extend(child.upgrade().map(|child| child.cancel()).unwrap_or_default());
+        }
+    }
+
+    /// Was it cancelled?
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Waits until the token is cancelled.
+    ///
+    /// A caller that is cancelled itself [unwinds](crate::cancel).
+    pub fn cancelled(&self) {
+        let wait = Wait::cancellable("cancel token");
+        let object = Arc::as_ptr(&self.0) as usize;
+        let over = || self.is_cancelled();
+        if park::wait_until(self.waiters(), Wait { object, ..wait }, over) == Outcome::Cancelled {
+            unwind();
+        }
+    }
+
+    /// Those who wait for the cancel.
+    pub(crate) fn waiters(&self) -> &Waiters {
+        &self.0.waiters
+    }
+
+    /// Runs `f` on the calling fiber or thread; its waits, and those of all that it calls, end when the
+    /// token is cancelled. What `f` spawns is not under the token by that.
+    ///
+    /// # Errors
+    ///
+    /// If the cancel has ended a wait in `f`; what `f` returned nevertheless is dropped. A panic of `f`
+    /// passes through, and so does a cancel of the caller or of a token around it.
+    ///
+    /// ```
+    /// use volt::cancel::Token;
+    ///
+    /// let token = Token::new();
+    /// assert_eq!(token.run(|| 7), Ok(7));
+    /// token.cancel();
+    /// assert!(token.run(|| volt::sleep(std::time::Duration::MAX)).is_err());
+    /// ```
+    pub fn run<T>(&self, f: impl FnOnce() -> T) -> Result<T, Cancelled> {
+        let run = pin!(Run { links: Links::new(), interrupt: Interrupt::new() });
+        let entered = Entered { token: self, run: run.into_ref() };
+        entered.link();
+        limited(Limit::Interrupt(&entered.run.get_ref().interrupt), f).ok_or(Cancelled)
+    }
+}
+
+/// Takes a run out of its token's list.
+struct Entered<'a> {
+    token: &'a Token,
+    run: Pin<&'a Run>,
+}
+
+impl Entered<'_> {
+    fn node(&self) -> NonNull<Run> {
+        NonNull::from(self.run.get_ref())
+    }
+
+    fn link(&self) {
+        let mut linked = self.token.0.linked.lock();
+        if self.token.is_cancelled() {
+            let nobody = self.run.interrupt.raise();
+            debug_assert!(nobody.is_none(), "nothing waits yet");
+        } else {
+            // SAFETY: pinned, in no list, and removed before it goes.
+            unsafe { linked.runs.push_back(self.node()) };
+        }
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let mut linked = self.token.0.linked.lock();
+        // SAFETY: in this list or in none.
+        unsafe { linked.runs.remove(self.node()) };
+    }
+}
+
+impl Default for Token {
+    fn default() -> Token {
+        Token::new()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,135 @@
+//! Who lives: the fibers of a runtime, found by their stacks.
+//!
+//! A slab's slots name the fiber that runs on each (`stack`), so finding all fibers costs nothing as
+//! long as nobody asks. Whoever asks *freezes* the runtime for that time: it closes the gate of every
+//! core, which a worker passes at each dispatch and at each end of a fiber. A worker goes on in the
+//! code of its fiber, and no further.
+//!
+//! # What holds while a runtime is frozen
+//!
+//! 1. A fiber whose slot names it is alive: before its end is published it clears that place, inside
+//!    the gate, or under `coreless` where its worker has no core.
+//! 2. A fiber that is parked, and does not block its thread, does not run: a wake puts it into a
+//!    queue, out of which a worker takes it to its own stack at most; then comes a gate, also where
+//!    its worker is about to hand on its core. So what it noted about its wait can be read.
+//! 3. No core is added and none changes hands: `crew` is held.
+//!
+//! Fibers that have not started have no stack, and are not found.
+
+use super::shared::Shared;
+use crate::fiber::{FiberPtr, Header, Wake};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::thread;
+use crate::stack;
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+/// A fiber that has not ended, as a report has it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FiberReport {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Where it was spawned.
+    pub site: &'static Location<'static>,
+    /// What it waits for, in a word such as "join" or "lock"; `None` if it runs, or is about to, or
+    /// blocks its thread.
+    pub waits_for: Option<&'static str>,
+    /// The address of that, to tell whether two wait for the same; 0 if it has none.
+    pub object: usize,
+    /// For how long it has been waiting, to within some milliseconds, and longer if its worker was busy
+    /// with few fibers.
+    pub waiting: Duration,
+}
+
+impl fmt::Display for FiberReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.as_deref().unwrap_or("<unnamed>");
+        write!(f, "fiber '{name}' spawned at {}", self.site)?;
+        let Some(what) = self.waits_for else { return f.write_str(" runs") };
+        write!(f, " waits for {what}")?;
+        if self.object != 0 {
+            write!(f, " ({:#x})", self.object)?;
+        }
+        write!(f, " since {:?}", self.waiting)
+    }
+}
+
+/// A fiber of a frozen runtime.
+pub(super) struct Found(FiberPtr);
+
+impl Found {
+    /// It waits, and only another fiber, or a thread, can end that.
+    pub(super) fn waits_for_fibers(&self) -> bool {
+        // SAFETY: parked, so it does not run (invariant 2).
+        self.is_parked() && !self.0.outside.with(|outside| unsafe { *outside })
+    }
+
+    fn is_parked(&self) -> bool {
+        let now = self.0.state().load();
+        now.is_parked() && !now.blocks()
+    }
+
+    pub(super) fn report(&self, now: Moment) -> FiberReport {
+        let name = self.0.name().map(str::to_owned);
+        let site = self.0.site;
+        if !self.is_parked() {
+            return FiberReport { name, site, waits_for: None, object: 0, waiting: Duration::ZERO };
+        }
+        // SAFETY: parked, so it does not run (invariant 2).
+        let wait = self.0.wait.with(|wait| unsafe { *wait });
+        let waiting = now.since(wait.since);
+        FiberReport { name, site, waits_for: Some(wait.reason), object: wait.object, waiting }
+    }
+
+    fn cancel(&self) -> Option<Wake> {
+        let settle = self.0.state().cancel();
+        // SAFETY: from this waiter's state just now; alive (invariant 1).
+        unsafe { self.0.as_waiter().wake(settle) }
+    }
+}
+
+impl Shared {
+    /// Freezes the runtime and shows `f` its fibers, until that returns false. `f` must neither wait
+    /// nor wake.
+    pub(super) fn each_fiber(&self, mut f: impl FnMut(Found) -> bool) {
+        let _coreless = self.coreless.lock();
+        let _crew = self.crew.hold();
+        for core in self.cores.iter() {
+            // Its worker is inside for a few instructions, or the supervisor is.
+            while !core.gate.close() {
+                thread::yield_now();
+            }
+        }
+        stack::each_owner(std::ptr::from_ref(self).cast(), |owner| {
+            f(Found(FiberPtr::from_non_null(owner.cast::<Header>())))
+        });
+        self.cores.iter().for_each(|core| core.gate.open());
+    }
+
+    /// At most `most` of the fibers that have started and not ended.
+    pub(crate) fn fibers(&self, most: usize) -> Vec<FiberReport> {
+        let now = Moment::now();
+        let mut fibers = Vec::new();
+        self.each_fiber(|fiber| {
+            if fibers.len() < most {
+                fibers.push(fiber.report(now));
+            }
+            fibers.len() < most
+        });
+        fibers
+    }
+
+    /// Cancels every fiber, those that will start included.
+    pub(crate) fn cancel_all(&self) {
+        self.cancelling.store(true, Ordering::SeqCst);
+        let mut wakes = Vec::new();
+        self.each_fiber(|fiber| {
+            wakes.extend(fiber.cancel());
+            true
+        });
+        wakes.into_iter().for_each(super::wake);
+    }
+}

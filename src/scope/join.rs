@@ -1,0 +1,145 @@
+//! Two closures side by side.
+
+use crate::cancel::{Cancelled, Token};
+use crate::thread::{ScopedJoinHandle, scope};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// How a closure ended.
+type Ended<T> = Result<T, Box<dyn Any + Send>>;
+
+/// Runs `a` right here and `b` on a fiber beside it, and returns both results.
+///
+/// # Panics
+///
+/// If one of them panics the other is cancelled; with that payload, when both have ended.
+///
+/// # Cancel
+///
+/// A cancel of the caller cancels both, and [unwinds](crate::cancel) when both have ended.
+///
+/// ```
+/// let numbers = [1, 2, 3, 4];
+/// let (left, right) = numbers.split_at(2);
+/// let sums = volt::join(|| left.iter().sum::<i32>(), || right.iter().sum::<i32>());
+/// assert_eq!(sums, (3, 7));
+/// ```
+pub fn join<A, B>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B)
+where
+    B: Send,
+{
+    enum Never {}
+    match try_join(|| Ok::<A, Never>(a()), || Ok(b())) {
+        Ok(both) => both,
+        Err(never) => match never {},
+    }
+}
+
+/// As [`join`], for closures that can fail: the first failure cancels the other.
+///
+/// # Errors
+///
+/// The first one. What the other has returned is dropped.
+///
+/// # Panics
+///
+/// As [`join`].
+///
+/// # Cancel
+///
+/// As [`join`].
+///
+/// ```
+/// let result = volt::scope::try_join(|| Err::<(), _>("no"), || Ok(volt::thread::park()));
+/// assert_eq!(result, Err("no"));
+/// ```
+pub fn try_join<A, B, E>(
+    a: impl FnOnce() -> Result<A, E>,
+    b: impl FnOnce() -> Result<B, E> + Send,
+) -> Result<(A, B), E>
+where
+    B: Send,
+    E: Send,
+{
+    let token = Token::new();
+    scope(|scope| {
+        let there = scope.spawn(|| {
+            let ended = catch_unwind(AssertUnwindSafe(b));
+            if !matches!(ended, Ok(Ok(_))) {
+                token.cancel();
+            }
+            ended
+        });
+        match catch_unwind(AssertUnwindSafe(|| token.run(a))) {
+            Ok(Ok(Ok(here))) => Ok((here, unwrap(there)?)),
+            Ok(Ok(Err(error))) => {
+                there.cancel();
+                // A failure of the other, as it ends, is not heard any more; but a panic is.
+                match flatten(there) {
+                    Err(payload) if !payload.is::<Cancelled>() => resume_unwind(payload),
+                    _ => Err(error),
+                }
+            }
+            Ok(Err(Cancelled)) => match unwrap(there) {
+                Ok(_) => unreachable!("the other has failed, or this one had not been cut off"),
+                Err(error) => Err(error),
+            },
+            Err(payload) => {
+                there.cancel();
+                resume_unwind(payload)
+            }
+        }
+    })
+}
+
+/// Runs `a` right here and `b` on a fiber beside it; the first to end gives the result, and the other
+/// is cancelled. Returns when both have ended. If both end at the same time, `a` wins.
+///
+/// # Panics
+///
+/// With the payload of the first to end, if that panics. A later panic of the other is printed, and
+/// goes no further.
+///
+/// # Cancel
+///
+/// As [`join`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let words = ["slow".to_owned(), "fast".to_owned()];
+/// let first = volt::race(
+///     || {
+///         volt::sleep(Duration::MAX);
+///         &words[0]
+///     },
+///     || &words[1],
+/// );
+/// assert_eq!(first, "fast");
+/// ```
+pub fn race<T: Send>(a: impl FnOnce() -> T, b: impl FnOnce() -> T + Send) -> T {
+    let token = Token::new();
+    scope(|scope| {
+        let there = scope.spawn(|| {
+            let ended = catch_unwind(AssertUnwindSafe(b));
+            token.cancel();
+            ended
+        });
+        let here = match catch_unwind(AssertUnwindSafe(|| token.run(a))) {
+            Ok(Err(Cancelled)) => return unwrap(there),
+            Ok(Ok(value)) => Ok(value),
+            Err(payload) => Err(payload),
+        };
+        there.cancel();
+        let _ = there.join();
+        here.unwrap_or_else(|payload| resume_unwind(payload))
+    })
+}
+
+fn flatten<T>(there: ScopedJoinHandle<'_, Ended<T>>) -> Ended<T> {
+    there.join().and_then(|ended| ended)
+}
+
+fn unwrap<T>(there: ScopedJoinHandle<'_, Ended<T>>) -> T {
+    flatten(there).unwrap_or_else(|payload| resume_unwind(payload))
+}

@@ -1,0 +1,229 @@
+//! Fibers of one kind, joined in the order in which they end.
+
+use crate::cancel::{Cancelled, Token, unwind};
+use crate::fiber::Waiters;
+use crate::park::{self, Outcome, Wait};
+use crate::primitives::sync::{Arc, Mutex};
+use crate::runtime::spawn_current;
+use crate::scheduler::SpawnOptions;
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::thread::Result;
+
+/// Fibers that are joined in the order in which they end, and of which the first failure cancels the
+/// rest: a panic, and for those of [`try_go`](JoinSet::try_go) an error too.
+///
+/// Dropping the set cancels its fibers and does not wait for them.
+///
+/// ```
+/// use volt::scope::JoinSet;
+///
+/// let mut set = JoinSet::new();
+/// for n in 1..=10 {
+///     set.go(move || n * n);
+/// }
+/// assert_eq!(set.join_all().unwrap().iter().sum::<i32>(), 385);
+/// ```
+pub struct JoinSet<T> {
+    shared: Arc<Shared<T>>,
+    token: Token,
+    /// The first failure cancels the rest.
+    fails_fast: bool,
+    /// Fibers that were started, and of those the ones whose result was taken.
+    started: usize,
+    taken: usize,
+}
+
+struct Shared<T> {
+    ended: Mutex<VecDeque<(usize, Result<T>)>>,
+    waiters: Waiters,
+}
+
+/// A fiber's way to say how it ended, if it never ran too.
+struct Report<T> {
+    shared: Arc<Shared<T>>,
+    number: usize,
+    result: Option<Result<T>>,
+}
+
+impl<T> Drop for Report<T> {
+    fn drop(&mut self) {
+        let not_run = || Err(Box::new("the fiber could not run, or not any more") as Box<_>);
+        let result = self.result.take().unwrap_or_else(not_run);
+        self.shared.ended.lock().push_back((self.number, result));
+        self.shared.waiters.settle_all().into_iter().for_each(park::wake);
+    }
+}
+
+impl<T: Send + 'static> JoinSet<T> {
+    /// An empty set.
+    pub fn new() -> JoinSet<T> {
+        JoinSet::with(true)
+    }
+
+    /// An empty set whose fibers go on when one of them fails.
+    pub fn independent() -> JoinSet<T> {
+        JoinSet::with(false)
+    }
+
+    fn with(fails_fast: bool) -> JoinSet<T> {
+        JoinSet {
+            shared: Arc::new(Shared { ended: Mutex::default(), waiters: Waiters::default() }),
+            token: Token::new(),
+            fails_fast,
+            started: 0,
+            taken: 0,
+        }
+    }
+
+    /// Starts a fiber in the set.
+    #[track_caller]
+    pub fn go(&mut self, f: impl FnOnce() -> T + Send + 'static) {
+        self.start(Location::caller(), f, |_| false);
+    }
+
+    fn start(
+        &mut self,
+        site: &'static Location<'static>,
+        f: impl FnOnce() -> T + Send + 'static,
+        has_failed: impl Fn(&T) -> bool + Send + 'static,
+    ) {
+        let shared = Arc::clone(&self.shared);
+        let mut report = Report { shared, number: self.started, result: None };
+        let token = self.token.clone();
+        let fails_fast = self.fails_fast;
+        self.started += 1;
+        let body = move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| token.run(f)));
+            let result = match ended {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(cancelled)) => Err(Box::new(cancelled) as Box<_>),
+                Err(payload) => Err(payload),
+            };
+            let failed = match &result {
+                Ok(value) => has_failed(value),
+                Err(payload) => !payload.is::<Cancelled>(),
+            };
+            report.result = Some(result);
+            // First the result, so that nobody who is cancelled because of it is before it.
+            drop(report);
+            if failed && fails_fast {
+                token.cancel();
+            }
+        };
+        let options = SpawnOptions { name: None, size: None, site };
+        // SAFETY: both are 'static.
+        drop(unsafe { spawn_current(options, body) });
+    }
+
+    /// Fibers whose result was not taken yet.
+    pub fn len(&self) -> usize {
+        self.started - self.taken
+    }
+
+    /// Was the result of every fiber taken?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Asks all fibers of the set to end, those that are still to be started included.
+    pub fn cancel(&self) {
+        self.token.cancel();
+    }
+
+    /// Waits for the next fiber to end, and returns its result; `None` if none is left.
+    ///
+    /// # Errors
+    ///
+    /// The payload of the fiber's panic; [`Cancelled`] if it was cancelled.
+    ///
+    /// # Cancel
+    ///
+    /// A caller that is cancelled [unwinds](crate::cancel); the set stays as it is.
+    pub fn join_next(&mut self) -> Option<Result<T>> {
+        self.next().map(|(_, result)| result)
+    }
+
+    fn next(&mut self) -> Option<(usize, Result<T>)> {
+        if self.is_empty() {
+            return None;
+        }
+        let shared = &self.shared;
+        let object = Arc::as_ptr(shared) as usize;
+        let wait = Wait { object, ..Wait::cancellable("join set") };
+        let outcome = park::wait_until(&shared.waiters, wait, || !shared.ended.lock().is_empty());
+        if outcome == Outcome::Cancelled {
+            unwind();
+        }
+        self.taken += 1;
+        shared.ended.lock().pop_front()
+    }
+
+    /// Waits for all fibers, and returns their results in the order in which they were started.
+    ///
+    /// # Errors
+    ///
+    /// The payload of the first that panicked, when all have ended; [`Cancelled`] if the set was
+    /// cancelled.
+    ///
+    /// # Cancel
+    ///
+    /// A caller that is cancelled [unwinds](crate::cancel), and the fibers are cancelled.
+    pub fn join_all(mut self) -> Result<Vec<T>> {
+        let mut values = Vec::with_capacity(self.len());
+        let mut failure = None::<Box<dyn std::any::Any + Send>>;
+        while let Some((number, result)) = self.next() {
+            match result {
+                Ok(value) => values.push((number, value)),
+                Err(payload) if failure.as_ref().is_none_or(|first| first.is::<Cancelled>()) => {
+                    failure = Some(payload);
+                }
+                Err(_) => {}
+            }
+        }
+        if let Some(payload) = failure {
+            return Err(payload);
+        }
+        values.sort_unstable_by_key(|(number, _)| *number);
+        Ok(values.into_iter().map(|(_, value)| value).collect())
+    }
+}
+
+impl<T: Send + 'static, E: Send + 'static> JoinSet<std::result::Result<T, E>> {
+    /// Starts a fiber in the set whose error is a failure as a panic is.
+    ///
+    /// ```
+    /// use volt::scope::JoinSet;
+    ///
+    /// let mut set = JoinSet::<Result<(), String>>::new();
+    /// set.try_go(|| Ok(volt::thread::park()));
+    /// set.try_go(|| Err("no".to_owned()));
+    /// assert_eq!(set.join_next().unwrap().unwrap(), Err("no".to_owned()));
+    /// assert!(set.join_next().unwrap().unwrap_err().is::<volt::cancel::Cancelled>());
+    /// ```
+    #[track_caller]
+    pub fn try_go(&mut self, f: impl FnOnce() -> std::result::Result<T, E> + Send + 'static) {
+        self.start(Location::caller(), f, std::result::Result::is_err);
+    }
+}
+
+impl<T: Send + 'static> Default for JoinSet<T> {
+    fn default() -> JoinSet<T> {
+        JoinSet::new()
+    }
+}
+
+impl<T> Drop for JoinSet<T> {
+    fn drop(&mut self) {
+        if self.started != self.taken {
+            self.token.cancel();
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinSet").field("len", &(self.started - self.taken)).finish_non_exhaustive()
+    }
+}

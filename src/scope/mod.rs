@@ -1,0 +1,13 @@
+//! Fibers that end together: pairs, races, sets.
+//!
+//! [`scope`](scope()) mirrors [`std::thread::scope`], and is the same as [`volt::thread::scope`]. What else is
+//! here is built on it, and on cancel. Whatever may borrow returns only when its fibers have ended.
+//!
+//! [`volt::thread::scope`]: crate::thread::scope
+
+mod join;
+mod join_set;
+
+pub use crate::thread::{Scope, ScopedJoinHandle, scope};
+pub use join::{join, race, try_join};
+pub use join_set::JoinSet;

@@ -1,0 +1,287 @@
+//! The deadlock report: it comes, says what it should, and does not come without reason.
+//!
+//! Each case runs in a process of its own, this program again, which has no threads but volt's and the
+//! caller of `run`: a test harness would have one more.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio, exit};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use volt::runtime::{Builder, Deadlock, JoinHandle};
+use volt::thread;
+
+/// Far longer than the runtime must be quiet before it looks.
+const QUIET: Duration = Duration::from_millis(700);
+const LONG: Duration = Duration::from_secs(30);
+
+/// How a case ends.
+enum Expected {
+    /// With these words on stderr, after which it is killed.
+    Says(&'static [&'static str]),
+    /// By itself, well.
+    Ends,
+}
+
+type Case = (&'static str, Expected, fn());
+
+const CASES: &[Case] = &[
+    (
+        "current_thread_says_so",
+        Expected::Says(&[
+            "possible deadlock: all 2 fibers",
+            "'stuck'",
+            "tests/deadlock.rs:",
+            "park",
+        ]),
+        || {
+            let runtime = Builder::new_current_thread().build().unwrap();
+            runtime.run(|| named("stuck", thread::park).join().unwrap());
+        },
+    ),
+    ("a_circle_of_joins", Expected::Ends, circle),
+    ("a_token_and_a_scope", Expected::Ends, || {
+        expecting(Builder::new().workers(3), 12, |deadlock| {
+            let waits = |what| deadlock.fibers.iter().filter(|f| f.waits_for == Some(what)).count();
+            assert_eq!((waits("cancel token"), waits("scope"), waits("join")), (10, 1, 1));
+        })
+        .run(|| {
+            let token = volt::cancel::Token::new();
+            let scope = volt::go(move || {
+                volt::scope(|scope| (0..10).for_each(|_| drop(scope.go(|| token.cancelled()))));
+            });
+            scope.join().unwrap();
+        });
+    }),
+    ("many", Expected::Ends, || {
+        expecting(Builder::new().workers(2), 5_001, |deadlock| {
+            assert!(deadlock.fibers.len() < 1_000);
+            assert!(deadlock.to_string().contains("more"));
+        })
+        .run(|| {
+            (0..5_000).for_each(|_| drop(volt::go(thread::park)));
+            thread::park();
+        });
+    }),
+    ("it_can_be_resolved", Expected::Ends, || {
+        let stuck = Arc::new(Mutex::new(None::<thread::Thread>));
+        let theirs = Arc::clone(&stuck);
+        let runtime = Builder::new_current_thread()
+            .on_deadlock(move |_| theirs.lock().unwrap().take().unwrap().unpark())
+            .build()
+            .unwrap();
+        runtime.run(|| {
+            for _ in 0..3 {
+                *stuck.lock().unwrap() = Some(volt::current());
+                thread::park();
+            }
+        });
+    }),
+    ("a_plain_thread_may_wake", Expected::Ends, || {
+        silent(Builder::new().workers(2)).run(|| {
+            let me = volt::current();
+            let other = std::thread::spawn(move || {
+                sleep(QUIET);
+                me.unpark();
+            });
+            thread::park();
+            drop(other);
+        });
+    }),
+    ("the_main_thread_may_wake", Expected::Ends, || {
+        let runtime = silent(Builder::new().workers(2));
+        // It has slept for a fiber before, and been woken.
+        runtime.go(|| volt::sleep(Duration::from_millis(20))).join().unwrap();
+        let fiber = runtime.go(thread::park);
+        sleep(QUIET);
+        fiber.thread().unpark();
+        fiber.join().unwrap();
+    }),
+    ("a_thread_that_waits_for_long_may_wake", Expected::Ends, || {
+        let runtime = silent(Builder::new().workers(2));
+        let fiber = runtime.go(thread::park);
+        thread::park_timeout(QUIET);
+        fiber.thread().unpark();
+        fiber.join().unwrap();
+    }),
+    ("another_runtime_may_wake", Expected::Ends, || {
+        let other = silent(Builder::new().workers(1));
+        silent(Builder::new().workers(2)).run(|| {
+            let me = volt::current();
+            let fiber = other.go(move || {
+                volt::sleep(QUIET);
+                me.unpark();
+            });
+            thread::park();
+            fiber.join().unwrap();
+        });
+    }),
+    ("a_timer_may_wake", Expected::Ends, || {
+        both(|| {
+            let me = volt::current();
+            let fiber = volt::go(move || {
+                volt::sleep(QUIET);
+                me.unpark();
+            });
+            thread::park();
+            fiber.join().unwrap();
+            assert!(volt::timeout(QUIET, thread::park).is_err());
+        });
+    }),
+    ("blocking_code_may_wake", Expected::Ends, || {
+        both(|| {
+            let me = volt::current();
+            let fiber = volt::go(move || {
+                volt::blocking(|| sleep(QUIET));
+                me.unpark();
+            });
+            thread::park();
+            fiber.join().unwrap();
+        });
+    }),
+    ("a_socket_may_wake", Expected::Ends, || {
+        both(|| {
+            let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            println!("{}", listener.local_addr().unwrap());
+            let me = volt::current();
+            let fiber = volt::go(move || {
+                listener.accept().unwrap();
+                me.unpark();
+            });
+            thread::park();
+            fiber.join().unwrap();
+        });
+    }),
+];
+
+fn named(name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(f).unwrap()
+}
+
+/// A runtime whose first report must have `count` fibers and pass `check`, which ends the process.
+fn expecting(
+    builder: Builder,
+    count: usize,
+    check: impl Fn(&Deadlock) + Send + Sync + 'static,
+) -> volt::runtime::Runtime {
+    let hook = move |deadlock: &Deadlock| {
+        let right = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            assert_eq!(deadlock.count, count, "{deadlock}");
+            check(deadlock);
+        }));
+        exit(if right.is_ok() { 0 } else { 1 });
+    };
+    builder.on_deadlock(hook).build().unwrap()
+}
+
+/// A runtime that must not report.
+fn silent(builder: Builder) -> volt::runtime::Runtime {
+    let hook = |deadlock: &Deadlock| {
+        eprintln!("without reason: {deadlock}");
+        exit(1);
+    };
+    builder.on_deadlock(hook).build().unwrap()
+}
+
+/// Runs `body` on runtimes of both kinds that must not report.
+fn both(body: fn()) {
+    silent(Builder::new().workers(2)).run(body);
+    silent(Builder::new_current_thread()).run(body);
+}
+
+fn circle() {
+    let runtime = expecting(Builder::new().workers(2), 4, |deadlock| {
+        let names: Vec<_> =
+            deadlock.fibers.iter().flat_map(|fiber| fiber.name.as_deref()).collect();
+        assert!(names.contains(&"left") && names.contains(&"right"), "{names:?}");
+        for fiber in deadlock.fibers.iter().filter(|fiber| fiber.waits_for != Some("park")) {
+            assert_eq!(fiber.waits_for, Some("join"));
+            assert!(fiber.object != 0 && fiber.site.file().ends_with("deadlock.rs"));
+            assert!(fiber.waiting > Duration::from_millis(1) && fiber.waiting < LONG);
+        }
+    });
+    runtime.run(|| {
+        let place = Arc::new(Mutex::new(None::<JoinHandle<()>>));
+        let theirs = Arc::clone(&place);
+        let left = named("left", move || {
+            let right = loop {
+                if let Some(right) = theirs.lock().unwrap().take() {
+                    break right;
+                }
+                volt::yield_now();
+            };
+            right.join().unwrap();
+        });
+        let right = named("right", move || left.join().unwrap());
+        *place.lock().unwrap() = Some(right);
+        volt::go(thread::park).join().unwrap();
+    });
+}
+
+fn main() {
+    if let Ok(name) = std::env::var("VOLT_DEADLOCK_CASE") {
+        let (_, _, body) = CASES.iter().find(|(case, _, _)| *case == name).unwrap();
+        return body();
+    }
+    // Of a test harness's arguments only the filter means something here.
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let chosen = CASES.iter().filter(|(name, _, _)| name.contains(&filter));
+    let running: Vec<_> = chosen.map(|case| std::thread::spawn(move || check(case))).collect();
+    let results = running.into_iter().map(|case| case.join().unwrap());
+    let failed = results.filter(|passed| !passed).count();
+    assert_eq!(failed, 0, "{failed} cases failed");
+}
+
+/// Runs one case in a process of its own.
+fn check((name, expected, _): &Case) -> bool {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .env("VOLT_DEADLOCK_CASE", name)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Whoever prints an address wants a connection, later.
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let connector = std::thread::spawn(move || {
+        for address in out.lines() {
+            sleep(QUIET);
+            drop(TcpStream::connect(address.unwrap()).unwrap());
+        }
+    });
+    let text = Arc::new(Mutex::new(String::new()));
+    let mut err = child.stderr.take().unwrap();
+    let theirs = Arc::clone(&text);
+    let reader = std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(n @ 1..) = err.read(&mut buffer) {
+            theirs.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n]));
+        }
+    });
+    let start = Instant::now();
+    let passed = loop {
+        let says = |words: &[&str]| words.iter().all(|word| text.lock().unwrap().contains(word));
+        match expected {
+            Expected::Says(words) if says(words) => break true,
+            _ => {}
+        }
+        if let Some(status) = child.try_wait().unwrap() {
+            break matches!(expected, Expected::Ends) && status.success();
+        }
+        if start.elapsed() > LONG {
+            break false;
+        }
+        sleep(Duration::from_millis(2));
+    };
+    let _ = child.kill();
+    let _ = child.wait();
+    reader.join().unwrap();
+    connector.join().unwrap();
+    let verdict = if passed { "ok" } else { "FAILED" };
+    let _ = writeln!(std::io::stdout(), "test {name} ... {verdict}");
+    if !passed {
+        eprintln!("{name} wrote:\n{}", text.lock().unwrap());
+    }
+    passed
+}

@@ -1,0 +1,203 @@
+//! Scopes, pairs, races and sets: what ends together.
+
+mod common;
+
+use common::{LONG, within};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use volt::cancel::Cancelled;
+use volt::runtime::Builder;
+use volt::scope::{JoinSet, try_join};
+use volt::thread::park;
+use volt::{join, race, scope};
+
+/// Runs `body` as a fiber of runtimes of both kinds, and on a plain thread.
+fn everywhere(body: impl Fn() + Send + Sync + Copy + 'static) {
+    within(LONG, move || {
+        Builder::new().workers(3).build().unwrap().run(body);
+        Builder::new_current_thread().build().unwrap().run(body);
+        body();
+    });
+}
+
+/// Waits until it is cut off, and says that it was.
+fn waits(ended: &AtomicUsize) {
+    let payload = catch_unwind(park).unwrap_err();
+    assert!(payload.is::<Cancelled>());
+    volt::cancel::shield(|| volt::sleep(Duration::from_millis(1)));
+    ended.fetch_add(1, Ordering::SeqCst);
+    resume_unwind(payload);
+}
+
+fn panics<T>(number: i32, f: impl FnOnce() -> T) {
+    let payload = catch_unwind(AssertUnwindSafe(f)).map(drop).unwrap_err();
+    assert_eq!(*payload.downcast::<i32>().unwrap(), number);
+}
+
+#[test]
+fn a_cancelled_scope_ends_its_fibers_first() {
+    everywhere(|| {
+        // Cancelled in its closure, at its end, and before its fibers start.
+        for at_end in [true, false] {
+            let ended = Arc::new(AtomicUsize::new(0));
+            let theirs = Arc::clone(&ended);
+            let fiber = volt::go(move || {
+                let caught = catch_unwind(AssertUnwindSafe(|| {
+                    scope(|scope| {
+                        (0..10).for_each(|_| drop(scope.go(|| waits(&theirs))));
+                        if !at_end {
+                            park();
+                        }
+                    });
+                }));
+                assert_eq!(theirs.load(Ordering::SeqCst), 10, "all have ended");
+                resume_unwind(caught.unwrap_err());
+            });
+            fiber.cancel();
+            assert!(fiber.join().unwrap_err().is::<Cancelled>());
+            assert_eq!(ended.load(Ordering::SeqCst), 10);
+        }
+    });
+}
+
+#[test]
+fn a_panic_in_a_scope_cancels_nobody() {
+    everywhere(|| {
+        let done = AtomicUsize::new(0);
+        panics(7, || {
+            scope(|scope| {
+                scope.go(|| {
+                    volt::sleep(Duration::from_millis(2));
+                    done.fetch_add(1, Ordering::SeqCst);
+                });
+                resume_unwind(Box::new(7));
+            })
+        });
+        assert_eq!(done.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn one_cancelled_fiber_of_a_scope_is_no_panic() {
+    everywhere(|| {
+        scope(|scope| scope.go(park).cancel());
+        let joined = scope(|scope| {
+            let fiber = scope.go(park);
+            fiber.cancel();
+            fiber.join()
+        });
+        assert!(joined.unwrap_err().is::<Cancelled>());
+    });
+}
+
+#[test]
+fn pairs() {
+    everywhere(|| {
+        let text = String::from("borrowed");
+        assert_eq!(join(|| text.len(), || text.as_str()), (8, "borrowed"));
+        let nested = join(|| join(|| 1, || 2), || join(|| 3, || 4));
+        assert_eq!(nested, ((1, 2), (3, 4)));
+        assert_eq!(try_join(|| Ok::<_, ()>(1), || Ok(2)), Ok((1, 2)));
+    });
+}
+
+#[test]
+fn a_failed_half_cancels_the_other() {
+    everywhere(|| {
+        let ended = AtomicUsize::new(0);
+        let fails = || Err::<(), _>(7);
+        let waits = || {
+            waits(&ended);
+            Ok(())
+        };
+        assert_eq!(try_join(fails, waits), Err(7));
+        assert_eq!(try_join(waits, fails), Err(7));
+        panics(8, || join(|| resume_unwind(Box::new(8)), || assert!(waits().is_ok())));
+        panics(9, || join(|| assert!(waits().is_ok()), || resume_unwind(Box::new(9))));
+        assert!(ended.load(Ordering::SeqCst) >= 2, "those that run here have waited");
+    });
+}
+
+#[test]
+fn races() {
+    everywhere(|| {
+        let ended = AtomicUsize::new(0);
+        let slow = || {
+            waits(&ended);
+            0
+        };
+        assert_eq!(race(|| 1, slow), 1);
+        assert_eq!(race(slow, || 2), 2);
+        assert_eq!(ended.load(Ordering::SeqCst), 2);
+        panics(3, || race(slow, || resume_unwind(Box::new(3))));
+        panics(4, || race(|| resume_unwind(Box::new(4)), slow));
+        assert_eq!(race(|| race(|| 5, slow), slow), 5);
+        assert!(volt::timeout(Duration::from_millis(2), || race(slow, slow)).is_err());
+    });
+}
+
+#[test]
+fn a_set_gives_results_as_they_come_or_in_order() {
+    everywhere(|| {
+        let mut set = JoinSet::new();
+        assert!(set.is_empty() && set.join_next().is_none());
+        for millis in [4, 1] {
+            set.go(move || {
+                volt::sleep(Duration::from_millis(millis));
+                millis
+            });
+        }
+        assert_eq!(set.len(), 2);
+        let mut seen = [set.join_next(), set.join_next()].map(|next| next.unwrap().unwrap());
+        assert!(set.join_next().is_none());
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 4]);
+        let mut set = JoinSet::new();
+        for n in 0..100 {
+            set.go(move || {
+                volt::sleep(Duration::from_micros(100 - n));
+                n
+            });
+        }
+        assert_eq!(set.join_all().unwrap(), (0..100).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn the_first_failure_of_a_set_cancels_the_rest() {
+    everywhere(|| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let mut set = JoinSet::new();
+        for _ in 0..10 {
+            let ended = Arc::clone(&ended);
+            set.go(move || waits(&ended));
+        }
+        volt::sleep(Duration::from_millis(2));
+        set.go(|| resume_unwind(Box::new(7)));
+        let payload = set.join_all().unwrap_err();
+        assert_eq!(*payload.downcast::<i32>().unwrap(), 7);
+        assert_eq!(ended.load(Ordering::SeqCst), 10);
+        // Those of the other kind go on.
+        let mut set = JoinSet::independent();
+        set.go(|| resume_unwind(Box::new(7)));
+        set.go(|| volt::sleep(Duration::from_millis(2)));
+        let results = [set.join_next().unwrap(), set.join_next().unwrap()];
+        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+    });
+}
+
+#[test]
+fn a_dropped_set_cancels() {
+    everywhere(|| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let mut set = JoinSet::new();
+        let theirs = Arc::clone(&ended);
+        set.go(move || waits(&theirs));
+        drop(set);
+        while ended.load(Ordering::SeqCst) == 0 {
+            volt::yield_now();
+        }
+    });
+}

@@ -1,0 +1,156 @@
+//! Shutdown with cancel, and what its errors tell.
+
+mod common;
+
+use common::{LONG, within};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use volt::cancel::{Cancelled, shield};
+use volt::runtime::{Builder, Runtime};
+use volt::thread;
+
+const SHORT: Duration = Duration::from_millis(20);
+
+fn runtimes() -> [Runtime; 3] {
+    [
+        Builder::new().workers(1).build().unwrap(),
+        Builder::new().workers(3).build().unwrap(),
+        Builder::new_current_thread().build().unwrap(),
+    ]
+}
+
+#[test]
+fn a_shutdown_lets_fibers_finish_and_one_now_does_not() {
+    within(LONG, || {
+        for runtime in runtimes() {
+            let fiber = runtime.go(|| volt::sleep(Duration::from_millis(5)));
+            runtime.shutdown(LONG).unwrap();
+            fiber.join().unwrap();
+        }
+        for runtime in runtimes() {
+            let started = Arc::new(AtomicUsize::new(0));
+            let fibers: Vec<_> = (0..1_000)
+                .map(|_| {
+                    let started = Arc::clone(&started);
+                    runtime.go(move || {
+                        started.fetch_add(1, Ordering::SeqCst);
+                        // One that it starts as it ends is cancelled too.
+                        let payload = std::panic::catch_unwind(thread::park).unwrap_err();
+                        let child = volt::go(thread::park);
+                        let joined = shield(|| child.join());
+                        assert!(joined.unwrap_err().is::<Cancelled>());
+                        std::panic::resume_unwind(payload);
+                    })
+                })
+                .collect();
+            runtime.shutdown_now(LONG).unwrap();
+            for fiber in fibers {
+                assert!(fiber.join().unwrap_err().is::<Cancelled>());
+            }
+            assert_eq!(started.load(Ordering::SeqCst), 1_000, "all have run");
+        }
+    });
+}
+
+#[test]
+fn fibers_of_all_kinds_end() {
+    within(LONG, || {
+        for runtime in runtimes() {
+            let waits: [fn(); 5] = [
+                || volt::sleep(Duration::MAX),
+                || volt::blocking(thread::park),
+                || thread::pinned(|| volt::sleep(Duration::MAX)),
+                || volt::scope(|scope| (0..10).for_each(|_| drop(scope.go(thread::park)))),
+                || drop(volt::go(thread::park).join()),
+            ];
+            let fibers = waits.map(|wait| runtime.go(wait));
+            std::thread::sleep(Duration::from_millis(2));
+            runtime.shutdown_now(LONG).unwrap();
+            fibers
+                .into_iter()
+                .for_each(|fiber| assert!(fiber.join().unwrap_err().is::<Cancelled>()));
+        }
+    });
+}
+
+#[test]
+fn what_does_not_end_is_named() {
+    within(LONG, || {
+        for runtime in runtimes() {
+            let (go_on, ended) =
+                (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let handle = runtime.handle().clone();
+            let parked = runtime.go(|| {
+                let shielded = || shield(thread::park);
+                drop(thread::Builder::new().name("stubborn".into()).spawn(shielded));
+                shield(thread::park);
+            });
+            let multi = handle.stats().queue.workers > 1;
+            if multi {
+                let (theirs, ended) = (Arc::clone(&go_on), Arc::clone(&ended));
+                drop(runtime.go(move || {
+                    while !theirs.load(Ordering::Acquire) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    ended.store(true, Ordering::Release);
+                }));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            let error = runtime.shutdown_now(SHORT).unwrap_err();
+            assert_eq!(error.fibers, 2 + u64::from(multi));
+            assert_eq!(error.unfinished.len(), 2 + usize::from(multi), "{error}");
+            let named = |name| error.unfinished.iter().any(|f| f.name.as_deref() == Some(name));
+            assert!(named("stubborn"), "{error}");
+            for fiber in &error.unfinished {
+                assert!(fiber.site.file().ends_with("shutdown.rs"));
+                assert!(fiber.waits_for.is_none_or(|what| what == "park"));
+            }
+            let running = error.unfinished.iter().filter(|fiber| fiber.waits_for.is_none()).count();
+            assert_eq!(running, usize::from(multi), "{error}");
+            assert!(!multi || !error.threads.is_empty(), "{error}");
+            let text = error.to_string();
+            assert!(text.contains("'stubborn' spawned at") && text.contains("waits for park"));
+            go_on.store(true, Ordering::Release);
+            while multi && !ended.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(parked);
+        }
+    });
+}
+
+#[test]
+fn a_list_of_fibers_is_taken_while_they_come_and_go() {
+    // What is found is alive: a sanitizer would say otherwise.
+    within(LONG, || {
+        for round in 0..40 {
+            let runtime = Builder::new().workers(1 + round % 3).build().unwrap();
+            let stop = Arc::new(AtomicBool::new(false));
+            for _ in 0..4 {
+                let stop = Arc::clone(&stop);
+                drop(runtime.go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        for _ in 0..20 {
+                            drop(volt::go(volt::yield_now));
+                        }
+                        volt::go(|| volt::blocking(|| ())).join().unwrap();
+                    }
+                }));
+            }
+            let other = Builder::new().workers(2).build().unwrap();
+            let churn =
+                other.go(|| (0..500).for_each(|_| volt::go(volt::yield_now).join().unwrap()));
+            std::thread::sleep(Duration::from_micros(300));
+            if round % 2 == 0 {
+                stop.store(true, Ordering::Relaxed);
+                let _ = runtime.shutdown_now(LONG);
+            } else {
+                let error = runtime.shutdown_now(Duration::ZERO);
+                drop(error);
+                stop.store(true, Ordering::Relaxed);
+            }
+            churn.join().unwrap();
+        }
+    });
+}

@@ -1,0 +1,230 @@
+//! Timeouts around whatever waits.
+
+mod common;
+
+use common::{LONG, within};
+use std::cell::Cell;
+use std::io::{ErrorKind, Read, Write};
+use std::panic::{catch_unwind, resume_unwind};
+use std::time::{Duration, Instant};
+use volt::cancel::is_cancelled;
+use volt::net::{TcpListener, TcpStream};
+use volt::runtime::Builder;
+use volt::time::{deadline, timeout_at};
+use volt::{thread, timeout};
+
+const SHORT: Duration = Duration::from_millis(5);
+const FAR: Duration = Duration::from_secs(1_000);
+
+/// Runs `body` as a fiber of runtimes of both kinds, and on a plain thread.
+fn everywhere(body: impl Fn() + Send + Sync + Copy + 'static) {
+    within(LONG, move || {
+        Builder::new().workers(2).build().unwrap().run(body);
+        Builder::new_current_thread().build().unwrap().run(body);
+        body();
+    });
+}
+
+#[test]
+fn waits_end_and_borrows_stay() {
+    everywhere(|| {
+        let rounds = Cell::new(0);
+        let start = Instant::now();
+        let result: Result<(), _> = timeout(SHORT, || {
+            loop {
+                rounds.set(rounds.get() + 1);
+                volt::sleep(Duration::from_micros(10));
+            }
+        });
+        assert!(result.is_err() && rounds.get() > 0);
+        assert!(start.elapsed() >= SHORT, "early: {:?}", start.elapsed());
+        assert!(timeout(SHORT, thread::park).is_err());
+        assert!(timeout(SHORT, || volt::go(|| volt::sleep(FAR)).join().is_err()).is_err());
+        assert!(timeout(SHORT, || volt::sleep(Duration::MAX)).is_err());
+        assert!(timeout(SHORT, || volt::blocking(thread::park)).is_err());
+        assert!(timeout(SHORT, || thread::pinned(|| volt::sleep(FAR))).is_err());
+        // Nothing is left of it.
+        volt::sleep(Duration::from_millis(1));
+        assert_eq!(deadline(), None);
+    });
+}
+
+#[test]
+fn what_ends_in_time_is_returned() {
+    everywhere(|| {
+        assert_eq!(timeout(FAR, || volt::go(|| 7).join().unwrap()), Ok(7));
+        assert_eq!(timeout(Duration::MAX, || volt::go(|| 7).join().unwrap()), Ok(7));
+        assert_eq!(timeout(Duration::ZERO, || 7), Ok(7));
+        // Late, but not cut off.
+        let late = timeout(Duration::from_millis(1), || {
+            std::thread::sleep(SHORT);
+            7
+        });
+        assert_eq!(late, Ok(7));
+        assert_eq!(timeout_at(Instant::now() + FAR, || 7), Ok(7));
+    });
+}
+
+#[test]
+fn a_zero_timeout_ends_the_first_wait_at_once() {
+    everywhere(|| {
+        let start = Instant::now();
+        for _ in 0..1_000 {
+            assert!(timeout(Duration::ZERO, thread::park).is_err());
+        }
+        assert!(start.elapsed() < FAR);
+        volt::current().unpark();
+        assert_eq!(timeout(Duration::ZERO, thread::park), Ok(()), "the permit is there");
+    });
+}
+
+#[test]
+fn the_nearer_deadline_wins() {
+    everywhere(|| {
+        // The inner one.
+        let both = timeout(FAR, || {
+            assert!(timeout(SHORT, thread::park).is_err());
+            assert!(deadline().is_some());
+            volt::sleep(Duration::from_millis(1));
+            7
+        });
+        assert_eq!(both, Ok(7));
+        // The outer one: the inner does not take it for its own.
+        let both: Result<(), _> = timeout(SHORT, || {
+            let _ = timeout(FAR, thread::park);
+            unreachable!("the outer one is over");
+        });
+        assert!(both.is_err());
+        // The outer one, which passes while the inner unwinds.
+        let both: Result<(), _> = timeout(2 * SHORT, || {
+            let inner = timeout(SHORT, thread::park);
+            assert!(inner.is_err());
+            thread::park();
+            unreachable!("the outer one is over");
+        });
+        assert!(both.is_err());
+        // Both at once: the outer one.
+        let at = Instant::now() + SHORT;
+        let both: Result<(), _> = timeout_at(at, || {
+            let _ = timeout_at(at, thread::park);
+            thread::park();
+        });
+        assert!(both.is_err());
+        // A wait's own deadline, nearer still.
+        assert_eq!(timeout(FAR, || thread::park_timeout(SHORT)), Ok(()));
+    });
+}
+
+#[test]
+fn a_panic_passes_through() {
+    everywhere(|| {
+        let payload = catch_unwind(|| timeout(FAR, || resume_unwind(Box::new(7)))).map(drop);
+        assert_eq!(*payload.unwrap_err().downcast::<i32>().unwrap(), 7);
+        assert_eq!(deadline(), None, "the scope is left");
+    });
+}
+
+fn silent() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+#[test]
+fn sockets_end_too_and_lose_nothing() {
+    everywhere(|| {
+        let (near, far) = silent();
+        assert!(timeout(SHORT, || (&near).read(&mut [0])).is_err());
+        assert!(timeout(Duration::ZERO, || (&near).read(&mut [0])).is_err());
+        // Who sees the error may heed it; what is returned then was cut off all the same.
+        let mut seen = None;
+        let result = timeout(SHORT, || {
+            let error = (&near).read(&mut [0]).unwrap_err();
+            seen = Some(is_cancelled(&error) && error.kind() == ErrorKind::Other);
+        });
+        assert_eq!((result.is_err(), seen), (true, Some(true)));
+        // Loops that ignore it end.
+        let endless: Result<(), _> = timeout(SHORT, || {
+            loop {
+                let _ = (&near).read(&mut [0]);
+            }
+        });
+        assert!(endless.is_err());
+        (&far).write_all(&[42]).unwrap();
+        let mut byte = [0];
+        assert_eq!(timeout(FAR, || (&near).read(&mut byte)).unwrap().unwrap(), 1);
+        assert_eq!(byte, [42]);
+        // The socket's own timeout, nearer and farther.
+        near.set_read_timeout(Some(SHORT)).unwrap();
+        let own = timeout(FAR, || (&near).read(&mut [0])).unwrap();
+        assert_eq!(own.unwrap_err().kind(), ErrorKind::WouldBlock);
+        near.set_read_timeout(Some(FAR)).unwrap();
+        assert!(timeout(SHORT, || (&near).read(&mut [0])).is_err());
+    });
+}
+
+#[test]
+fn a_cancel_passes_through() {
+    within(LONG, || {
+        let runtime = Builder::new().workers(2).build().unwrap();
+        let fiber = runtime.go(|| {
+            let _ = timeout(FAR, thread::park);
+            unreachable!("cancelled");
+        });
+        std::thread::sleep(Duration::from_millis(1));
+        fiber.cancel();
+        assert!(fiber.join().unwrap_err().is::<volt::cancel::Cancelled>());
+        // Also where the timeout has run out too.
+        let fiber = runtime.go(|| {
+            while !volt::cancelled() {
+                volt::yield_now();
+            }
+            let _ = timeout(Duration::ZERO, thread::park);
+            unreachable!("cancelled");
+        });
+        fiber.cancel();
+        assert!(fiber.join().unwrap_err().is::<volt::cancel::Cancelled>());
+    });
+}
+
+#[test]
+fn a_scope_and_a_run_inside_end_their_fibers() {
+    everywhere(|| {
+        let mut ended = false;
+        let result = timeout(SHORT, || {
+            volt::scope(|scope| {
+                scope.go(|| {
+                    let _ = catch_unwind(thread::park);
+                    ended = true;
+                });
+            });
+        });
+        assert!(result.is_err() && ended);
+        let mut ended = false;
+        let result = timeout(SHORT, || {
+            volt::run(|| {
+                let _ = catch_unwind(thread::park);
+                ended = true;
+                thread::park();
+            });
+        });
+        assert!(result.is_err() && ended);
+    });
+}
+
+#[test]
+fn a_current_thread_runtime_is_bounded_by_its_caller() {
+    within(LONG, || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        assert!(timeout(SHORT, || runtime.run(thread::park)).is_err());
+        assert_eq!(timeout(FAR, || runtime.run(|| 7)), Ok(7));
+    });
+}
+
+#[test]
+fn it_says_what_it_is() {
+    let elapsed = timeout(Duration::ZERO, thread::park).unwrap_err();
+    let error = std::io::Error::from(elapsed);
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(error.to_string(), elapsed.to_string());
+}
