@@ -59,7 +59,8 @@ pub(crate) struct Bounds {
     pub(crate) limit: *mut u8,
 }
 
-#[cfg(all(test, target_arch = "x86_64", unix))]
+// Sanitizers know nothing of its switches.
+#[cfg(all(test, target_arch = "x86_64", unix, not(any(volt_asan, volt_tsan))))]
 mod reference;
 #[cfg(test)]
 mod tests;

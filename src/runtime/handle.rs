@@ -69,13 +69,15 @@ impl Handle {
 
     /// Counters at this moment.
     pub fn stats(&self) -> Stats {
-        let total = self.0.totals();
+        // Each counter is read once, so that the sum is of these very figures.
+        let (workers, mut total) = self.0.counted();
+        workers.iter().for_each(|worker| total += *worker);
         let (queued, shared) = self.0.queued();
-        let (concurrency, workers) = self.0.running();
+        let (concurrency, may_run) = self.0.running();
         let size = queued.iter().sum::<usize>() + shared;
         let queue = QueueStats {
-            capacity: workers * scheduler::QUEUE_CAPACITY,
-            workers,
+            capacity: may_run * scheduler::QUEUE_CAPACITY,
+            workers: may_run,
             concurrency,
             size,
             enqueued: total.dispatched + size as u64,
@@ -84,7 +86,7 @@ impl Handle {
         Stats {
             live: self.0.live(),
             total,
-            workers: self.0.worker_stats(),
+            workers,
             queued,
             queue,
             blocking: self.0.blocking.stats(),

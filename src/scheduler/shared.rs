@@ -254,12 +254,6 @@ impl Shared {
         self.cores.iter().map(|core| &*core.stats).chain([&*self.outside])
     }
 
-    pub(crate) fn totals(&self) -> WorkerStats {
-        let mut total = WorkerStats::default();
-        self.counters().for_each(|stats| total += stats.snapshot());
-        total
-    }
-
     /// Fibers that wait in each worker's queues, and in the queue that all share.
     pub(crate) fn queued(&self) -> (Vec<usize>, usize) {
         (self.cores.iter().map(Core::queued).collect(), self.injector.len())
@@ -270,8 +264,10 @@ impl Shared {
         self.crew.running()
     }
 
-    pub(crate) fn worker_stats(&self) -> Vec<WorkerStats> {
-        self.cores.iter().map(|core| core.stats.snapshot()).collect()
+    /// What each worker counted, and what others counted on top of that.
+    pub(crate) fn counted(&self) -> (Vec<WorkerStats>, WorkerStats) {
+        let workers = self.cores.iter().map(|core| core.stats.snapshot()).collect();
+        (workers, self.outside.snapshot())
     }
 
     pub(crate) fn blocking_sites(&self) -> Vec<BlockingSite> {
