@@ -134,10 +134,13 @@ fn pinned_fibers_keep_their_thread_and_share_it_with_nobody() {
     within(LONG, || {
         let runtime = runtime(2);
         thread_local!(static MARK: Cell<usize> = const { Cell::new(0) });
+        let together = Arc::new(Barrier::new(8));
         let pinned: Vec<_> = (1..=8)
             .map(|n| {
+                let together = Arc::clone(&together);
                 runtime.go(move || {
                     volt::thread::pinned(|| {
+                        together.wait();
                         MARK.set(n);
                         let before = here();
                         for _ in 0..20 {
