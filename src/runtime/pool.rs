@@ -134,6 +134,13 @@ impl Pool {
         }
     }
 
+    /// Lets the threads end by themselves, joined by nobody. No thread is started any more.
+    pub(super) fn detach(&self) {
+        let mut threads = self.threads.lock();
+        threads.closed = true;
+        threads.running.clear();
+    }
+
     /// Joins the threads that have left.
     fn reap(&self, threads: &mut Threads) {
         let left = std::mem::take(&mut *self.left.numbers.lock());

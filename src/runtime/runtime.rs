@@ -187,7 +187,9 @@ impl Runtime {
         shared.stop();
         let mut threads = Vec::new();
         // On one of its own workers it cannot wait for that worker to leave.
-        if !scheduler::is_here(shared) {
+        if scheduler::is_here(shared) {
+            self.pool.detach();
+        } else {
             threads = self.pool.join(deadline.max(Moment::now().saturating_add(LEAVE)));
         }
         shared.drop_unstarted();
