@@ -77,6 +77,30 @@ fn the_use_of_stacks_is_told_by_spawn_site() {
     });
 }
 
+/// Fibers that stall are replaced, and end on threads that have no core any more, or one too many: what
+/// these leave behind has no memory either, though nobody comes by to look at it again.
+#[test]
+fn stalled_fibers_leave_no_memory_behind() {
+    const FIBERS: usize = 8;
+    let name = "stalled_fibers_leave_no_memory_behind";
+    // Alone, because the figures are the process's.
+    let left = child(name, &[], || {
+        let period = Duration::from_millis(10);
+        let builder = Builder::new().workers(2).stall_period(Some(period)).stack_age(period);
+        let runtime = builder.force_migrate(false).build().unwrap();
+        let fibers: Vec<_> =
+            (0..FIBERS).map(|_| runtime.go(move || std::thread::sleep(period * 5))).collect();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        assert!(runtime.handle().stats().total.stalls > 0, "none was replaced");
+        until("no idle stack has memory", || {
+            let stacks = volt::metrics::stacks();
+            stacks.handed_out >= FIBERS && stacks.trimmed == stacks.handed_out
+        });
+        runtime.shutdown(LONG).unwrap();
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
 /// Each worker keeps stacks of its own; one that sleeps is woken when they are old, and no memory
 /// stays. Again and again, since later times begin with nothing due and, for a single fiber, with a
 /// worker that sleeps in the poller already and has to be told.

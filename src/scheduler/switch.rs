@@ -285,7 +285,7 @@ impl Worker<'_> {
             Stack::from_raw(stack)
         };
         if self.core().is_none() {
-            // To the pool that all share.
+            // To the pool that all share, without its memory.
             return drop(stack);
         }
         let own = self.own();

@@ -119,11 +119,9 @@ impl Cache {
         self.idle.first().map(due)
     }
 
-    /// Moves every stack to the shared pool.
+    /// Gives every stack to the shared pool, and its memory back.
     pub(crate) fn clear(&mut self) {
-        while let Some(batch) = self.oldest(BATCH) {
-            pool::give(self.default, batch);
-        }
+        pool::give_cold(self.default, self.idle.drain(..).map(|idle| idle.stack));
     }
 
     /// Takes out the `count` oldest stacks.

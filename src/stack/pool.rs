@@ -81,11 +81,17 @@ pub(super) fn give_one(stack: Stack, now: Moment) {
     }
 }
 
-/// Takes in a stack that was dropped instead of being pushed to a cache.
+/// Takes in stacks that their holder leaves behind, without their memory: nobody may be there to come
+/// back for it when it is old.
 #[cold]
-pub(super) fn give_back(stack: Stack) {
-    stack.set_owner(std::ptr::null_mut());
-    give_one(stack, Moment::now());
+pub(super) fn give_cold(size: StackSize, stacks: impl IntoIterator<Item = Stack>) {
+    let slots: Vec<_> = stacks.into_iter().map(Stack::close).collect();
+    if slots.is_empty() {
+        return;
+    }
+    let all = pool();
+    all.cold.fetch_add(slots.len(), Ordering::Relaxed);
+    all.classes[size.class()].lock().cold.push(slots);
 }
 
 /// The newest batch of warm stacks.

@@ -239,6 +239,8 @@ impl Drop for Stack {
     #[cold]
     fn drop(&mut self) {
         // The fields are plain, so this is the same stack under a new handle.
-        pool::give_back(Stack(self.0));
+        let stack = Stack(self.0);
+        stack.set_owner(std::ptr::null_mut());
+        pool::give_cold(stack.size(), [stack]);
     }
 }
