@@ -9,7 +9,7 @@ use crate::fiber::{Late, WaiterPtr, Wake};
 use crate::park::{self, Outcome, Parking, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
-use crate::primitives::sync::{Mutex, MutexGuard};
+use crate::primitives::sync::{Lock, LockGuard};
 use std::collections::VecDeque;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
@@ -29,7 +29,7 @@ pub(super) type Woken = Wakes<Wake>;
 
 /// What the handles of one channel share.
 pub(super) struct Core<T> {
-    state: Mutex<State<T, WaiterPtr>>,
+    state: Lock<State<T, WaiterPtr>>,
     capacity: Option<usize>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
@@ -54,7 +54,7 @@ impl<T> Core<T> {
     /// With one sender and one receiver.
     pub(super) fn new(capacity: Option<usize>) -> Core<T> {
         Core {
-            state: Mutex::new(State::new(capacity)),
+            state: Lock::new(State::new(capacity)),
             capacity,
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
@@ -74,7 +74,7 @@ impl<T> Core<T> {
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, State<T, WaiterPtr>> {
+    pub(super) fn lock(&self) -> LockGuard<'_, State<T, WaiterPtr>> {
         self.state.lock()
     }
 
@@ -279,7 +279,7 @@ impl<T> Core<T> {
     #[inline(never)]
     unsafe fn wait(
         &self,
-        mut state: MutexGuard<'_, State<T, WaiterPtr>>,
+        mut state: LockGuard<'_, State<T, WaiterPtr>>,
         mut wakes: Woken,
         side: Side,
         slot: *mut (),

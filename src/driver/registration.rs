@@ -15,7 +15,7 @@ use super::poller::Driver;
 use super::slots::SlotKey;
 use crate::fiber::{Batch, Outcome, WaiterPtr, Wake};
 use crate::primitives::sync::atomic::{AtomicU64, Ordering};
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::{Arc, Lock};
 use crate::util::list::{Linked, Links, List};
 use mio::event::Event;
 use std::os::fd::RawFd;
@@ -132,7 +132,7 @@ impl Waiting {
 pub(super) struct Slot {
     /// Generation, tick and flags; written by the poller, by operations, by open and close.
     word: AtomicU64,
-    waiting: Mutex<Waiting>,
+    waiting: Lock<Waiting>,
 }
 
 impl Slot {

@@ -6,7 +6,7 @@
 use super::wheel::{Entry, Wheel};
 use crate::fiber::{Batch, Outcome, WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ pub(crate) struct Timers {
 struct Shard {
     /// No timer of the wheel is due before this, in nanoseconds. Written under the lock.
     next: AtomicU64,
-    wheel: Mutex<Wheel<WaiterPtr>>,
+    wheel: Lock<Wheel<WaiterPtr>>,
 }
 
 /// One deadline of one wait; stands on the waiting fiber's stack.
@@ -41,7 +41,7 @@ impl Timers {
     pub(super) fn new(shards: usize, now: Moment) -> Timers {
         let shard = || Shard {
             next: AtomicU64::new(Moment::NEVER.as_nanos()),
-            wheel: Mutex::new(Wheel::new(now)),
+            wheel: Lock::new(Wheel::new(now)),
         };
         Timers { shards: (0..shards.max(1)).map(|_| CachePadded::new(shard())).collect() }
     }

@@ -14,7 +14,7 @@
 //!    worker cannot go on before it is woken.
 
 use super::{Late, Outcome, Parking, Wait, WaiterPtr, Wake};
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use crate::util::list::{Linked, Links, List};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
@@ -146,7 +146,7 @@ pub(crate) trait Source<'a> {
     /// What there is if one need not wait.
     type Ready;
 
-    fn lock(&self) -> &'a Mutex<Self::Inner>;
+    fn lock(&self) -> &'a Lock<Self::Inner>;
 
     fn queue<'q>(&self, inner: &'q mut Self::Inner) -> &'q mut Queue<Self::Data>;
 
@@ -158,7 +158,7 @@ pub(crate) trait Source<'a> {
 
     /// The wait has ended without a wake, and its node is unlinked. It was `linked` until now unless
     /// somebody came too late to wake it. The wakes are for those who go on because of that.
-    fn left(&mut self, inner: &mut Self::Inner, linked: bool, wakes: &mut Wakes);
+    fn left(&mut self, _inner: &mut Self::Inner, _linked: bool, _wakes: &mut Wakes) {}
 }
 
 /// Waits in the queue of `source`, unless its `enter` says that there is no need to.

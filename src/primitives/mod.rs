@@ -24,6 +24,8 @@ pub(crate) mod asymmetric;
 #[path = "asymmetric_loom.rs"]
 pub(crate) mod asymmetric;
 pub(crate) mod clock;
+#[cfg(any(test, not(loom)))]
+mod lock;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
 pub(crate) mod random;

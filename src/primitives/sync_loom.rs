@@ -11,6 +11,9 @@ pub(crate) mod atomic;
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
+/// Its own models look at its protocol; here it is a mutex like others.
+pub(crate) use Mutex as Lock;
+
 /// Empty only inside `Condvar::wait`.
 #[derive(Debug)]
 pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);

@@ -1,5 +1,6 @@
 //! Atomics, cells and locks from `std` and `parking_lot`.
 
+pub(crate) use super::lock::{Lock, LockGuard};
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::sync::Arc;
 

@@ -4,14 +4,14 @@
 //! that an empty queue is seen without taking it.
 
 use crate::fiber::{Batch, FiberPtr};
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct LockedQueue {
     /// Written under the lock, read by anyone.
     len: AtomicUsize,
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
 }
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl LockedQueue {
     pub(crate) fn new() -> LockedQueue {
         LockedQueue {
             len: AtomicUsize::new(0),
-            inner: Mutex::new(Inner { fibers: Batch::new(), closed: false }),
+            inner: Lock::new(Inner { fibers: Batch::new(), closed: false }),
         }
     }
 

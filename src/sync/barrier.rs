@@ -3,7 +3,7 @@
 use crate::cancel;
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use std::fmt;
 
 /// Lets a number of fibers or threads go on together; mirrors [`std::sync::Barrier`].
@@ -27,7 +27,7 @@ use std::fmt;
 /// ```
 pub struct Barrier {
     size: usize,
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
 }
 
 struct Inner {
@@ -69,7 +69,7 @@ impl Barrier {
     /// ```
     #[must_use]
     pub const fn new(n: usize) -> Barrier {
-        Barrier { size: n, inner: Mutex::new(Inner { arrived: 0, queue: Queue::new() }) }
+        Barrier { size: n, inner: Lock::new(Inner { arrived: 0, queue: Queue::new() }) }
     }
 
     /// Waits until all have arrived. The barrier can be used again at once.
@@ -103,7 +103,7 @@ impl<'a> Source<'a> for Enter<'a> {
     type Data = ();
     type Ready = Wakes;
 
-    fn lock(&self) -> &'a Mutex<Inner> {
+    fn lock(&self) -> &'a Lock<Inner> {
         &self.barrier.inner
     }
 

@@ -5,7 +5,7 @@ use crate::cancel;
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::convert::Infallible;
 use std::fmt;
@@ -39,7 +39,7 @@ pub struct Condvar {
     /// How many wait. A notifier that comes after a waiter in the order that the user's mutex makes
     /// sees it counted; others may miss it, as they may come before it.
     waiting: AtomicUsize,
-    queue: Mutex<Queue<()>>,
+    queue: Lock<Queue<()>>,
 }
 
 /// Whether a wait ended because its time was over; mirrors [`std::sync::WaitTimeoutResult`], whose
@@ -74,7 +74,7 @@ impl Condvar {
     /// ```
     #[must_use]
     pub const fn new() -> Condvar {
-        Condvar { waiting: AtomicUsize::new(0), queue: Mutex::new(Queue::new()) }
+        Condvar { waiting: AtomicUsize::new(0), queue: Lock::new(Queue::new()) }
     }
 
     /// Frees the guard's lock, waits for a notification, takes the lock back.
@@ -266,7 +266,7 @@ impl<'c, T: ?Sized> Source<'c> for Enter<'c, '_, T> {
     type Data = ();
     type Ready = Infallible;
 
-    fn lock(&self) -> &'c Mutex<Queue<()>> {
+    fn lock(&self) -> &'c Lock<Queue<()>> {
         &self.condvar.queue
     }
 

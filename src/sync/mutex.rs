@@ -1,6 +1,6 @@
 //! [`Mutex`] and its guard.
 
-use super::poison::{Before, Flag};
+use super::poison::{self, Before, Flag};
 use super::raw_mutex::RawMutex;
 use crate::cancel;
 use crate::primitives::sync::UnsafeCell;
@@ -202,9 +202,7 @@ impl<T: ?Sized> Mutex<T> {
     /// assert_eq!(mutex.into_inner().unwrap(), 2);
     /// ```
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        let poisoned = self.poison.get();
-        let value = self.data.get_mut();
-        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
+        self.poison.wrap(self.data.get_mut())
     }
 }
 
@@ -222,13 +220,7 @@ impl<T: Default> Default for Mutex<T> {
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Mutex");
-        match self.try_lock() {
-            Ok(guard) => out.field("data", &&*guard),
-            Err(TryLockError::Poisoned(poisoned)) => out.field("data", &&**poisoned.get_ref()),
-            Err(TryLockError::WouldBlock) => out.field("data", &format_args!("<locked>")),
-        };
-        out.field("poisoned", &self.is_poisoned()).finish_non_exhaustive()
+        poison::fmt_lock(f, "Mutex", self.try_lock(), self.is_poisoned())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::cancel;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Wait, charge_current};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use std::fmt;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// volt::go(move || theirs.notify_one());
 /// ready.notified();
 /// ```
-pub struct Notify(Mutex<Inner>);
+pub struct Notify(Lock<Inner>);
 
 struct Inner {
     /// A notification that nobody waited for; only while nobody waits.
@@ -40,7 +40,7 @@ impl Notify {
     /// ```
     #[must_use]
     pub const fn new() -> Notify {
-        Notify(Mutex::new(Inner { permit: false, queue: Queue::new() }))
+        Notify(Lock::new(Inner { permit: false, queue: Queue::new() }))
     }
 
     /// Wakes the one who has waited longest; if nobody waits, the next one will not have to.
@@ -120,7 +120,7 @@ impl<'a> Source<'a> for Enter<'a> {
     type Data = ();
     type Ready = ();
 
-    fn lock(&self) -> &'a Mutex<Inner> {
+    fn lock(&self) -> &'a Lock<Inner> {
         &self.notify.0
     }
 
@@ -131,8 +131,6 @@ impl<'a> Source<'a> for Enter<'a> {
     fn enter(&mut self, inner: &mut Inner) -> Option<()> {
         std::mem::take(&mut inner.permit).then_some(())
     }
-
-    fn left(&mut self, _: &mut Inner, _: bool, _: &mut Wakes) {}
 }
 
 impl Default for Notify {

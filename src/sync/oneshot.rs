@@ -10,7 +10,7 @@ use crate::cancel;
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError};
 /// ```
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let inner = Inner { value: None, sender: true, receiver: true, queue: Queue::new() };
-    let shared = Arc::new(Mutex::new(inner));
+    let shared = Arc::new(Lock::new(inner));
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
@@ -45,7 +45,7 @@ struct Inner<T> {
 /// drop(sender);
 /// assert!(receiver.recv().is_err());
 /// ```
-pub struct Sender<T>(Arc<Mutex<Inner<T>>>);
+pub struct Sender<T>(Arc<Lock<Inner<T>>>);
 
 /// Receives the value.
 ///
@@ -54,7 +54,7 @@ pub struct Sender<T>(Arc<Mutex<Inner<T>>>);
 /// drop(receiver);
 /// assert_eq!(sender.send(1).unwrap_err().0, 1);
 /// ```
-pub struct Receiver<T>(Arc<Mutex<Inner<T>>>);
+pub struct Receiver<T>(Arc<Lock<Inner<T>>>);
 
 impl<T> Sender<T> {
     /// Sends the value; never waits.
@@ -182,7 +182,7 @@ impl<'a, T> Source<'a> for Enter<'a, T> {
     type Data = ();
     type Ready = Result<T, RecvTimeoutError>;
 
-    fn lock(&self) -> &'a Mutex<Inner<T>> {
+    fn lock(&self) -> &'a Lock<Inner<T>> {
         &self.receiver.0
     }
 
@@ -196,8 +196,6 @@ impl<'a, T> Source<'a> for Enter<'a, T> {
             None => (!inner.sender).then_some(Err(RecvTimeoutError::Disconnected)),
         }
     }
-
-    fn left(&mut self, _: &mut Inner<T>, _: bool, _: &mut Wakes) {}
 }
 
 impl<T> Drop for Sender<T> {

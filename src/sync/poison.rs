@@ -3,7 +3,9 @@
 use crate::cancel;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::thread;
-use std::sync::{LockResult, PoisonError};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 /// A lock's mark. Relaxed: whoever reads it holds the lock, which orders it.
 #[derive(Debug)]
@@ -44,4 +46,23 @@ impl Flag {
     pub(super) fn wrap<T>(&self, value: T) -> LockResult<T> {
         if self.get() { Err(PoisonError::new(value)) } else { Ok(value) }
     }
+}
+
+/// Writes a lock as the standard library does; `tried` is an attempt to lock it.
+pub(super) fn fmt_lock<G>(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    tried: TryLockResult<G>,
+    poisoned: bool,
+) -> fmt::Result
+where
+    G: Deref<Target: fmt::Debug>,
+{
+    let mut out = f.debug_struct(name);
+    match &tried {
+        Ok(guard) => out.field("data", &&**guard),
+        Err(TryLockError::Poisoned(error)) => out.field("data", &&**error.get_ref()),
+        Err(TryLockError::WouldBlock) => out.field("data", &format_args!("<locked>")),
+    };
+    out.field("poisoned", &poisoned).finish_non_exhaustive()
 }

@@ -7,19 +7,19 @@
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::const_unless_loom;
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering::*};
 
 #[derive(Debug)]
 pub(crate) struct RawEvent {
     set: AtomicBool,
-    queue: Mutex<Queue<()>>,
+    queue: Lock<Queue<()>>,
 }
 
 impl RawEvent {
     const_unless_loom! {
         pub(crate) fn new() -> RawEvent {
-            RawEvent { set: AtomicBool::new(false), queue: Mutex::new(Queue::new()) }
+            RawEvent { set: AtomicBool::new(false), queue: Lock::new(Queue::new()) }
         }
     }
 
@@ -63,7 +63,7 @@ impl<'a> Source<'a> for Enter<'a> {
     type Data = ();
     type Ready = ();
 
-    fn lock(&self) -> &'a Mutex<Queue<()>> {
+    fn lock(&self) -> &'a Lock<Queue<()>> {
         &self.event.queue
     }
 
@@ -74,8 +74,6 @@ impl<'a> Source<'a> for Enter<'a> {
     fn enter(&mut self, _: &mut Queue<()>) -> Option<()> {
         self.event.is_set().then_some(())
     }
-
-    fn left(&mut self, _: &mut Queue<()>, _: bool, _: &mut Wakes) {}
 }
 
 #[cfg(all(test, loom))]

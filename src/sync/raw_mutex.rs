@@ -36,7 +36,7 @@
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Patience, Wait, charge_current, spin};
 use crate::primitives::const_unless_loom;
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU8, Ordering::*};
 
 const LOCKED: u8 = 1;
@@ -60,7 +60,7 @@ const OVERTAKEN: u32 = if cfg!(loom) { 1 } else { 16 };
 #[derive(Debug)]
 pub(crate) struct RawMutex {
     word: AtomicU8,
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
 }
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl RawMutex {
     const_unless_loom! {
         pub(crate) fn new() -> RawMutex {
             let inner = Inner { queue: Queue::new(), overtaken: 0 };
-            RawMutex { word: AtomicU8::new(0), inner: Mutex::new(inner) }
+            RawMutex { word: AtomicU8::new(0), inner: Lock::new(inner) }
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a> Source<'a> for Enter<'a> {
     type Data = bool;
     type Ready = ();
 
-    fn lock(&self) -> &'a Mutex<Inner> {
+    fn lock(&self) -> &'a Lock<Inner> {
         &self.lock.inner
     }
 

@@ -11,7 +11,7 @@
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::const_unless_loom;
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU8, Ordering::*};
 
 use super::raw_mutex::Cancelled;
@@ -26,7 +26,7 @@ const QUEUED: u8 = 4;
 #[derive(Debug)]
 pub(crate) struct RawOnce {
     word: AtomicU8,
-    queue: Mutex<Queue<()>>,
+    queue: Lock<Queue<()>>,
 }
 
 /// What a caller is to do.
@@ -73,7 +73,7 @@ impl Drop for Running<'_> {
 impl RawOnce {
     const_unless_loom! {
         pub(crate) fn new() -> RawOnce {
-            RawOnce { word: AtomicU8::new(NEW), queue: Mutex::new(Queue::new()) }
+            RawOnce { word: AtomicU8::new(NEW), queue: Lock::new(Queue::new()) }
         }
     }
 
@@ -139,7 +139,7 @@ impl<'a, F: Fn(u8) -> bool> Source<'a> for Enter<'a, F> {
     type Data = ();
     type Ready = ();
 
-    fn lock(&self) -> &'a Mutex<Queue<()>> {
+    fn lock(&self) -> &'a Lock<Queue<()>> {
         &self.once.queue
     }
 

@@ -24,7 +24,7 @@
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Wait, spin};
 use crate::primitives::const_unless_loom;
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU32, Ordering::*};
 
 use super::raw_mutex::Cancelled;
@@ -44,13 +44,13 @@ enum Want {
 #[derive(Debug)]
 pub(crate) struct RawRwLock {
     word: AtomicU32,
-    queue: Mutex<Queue<Want>>,
+    queue: Lock<Queue<Want>>,
 }
 
 impl RawRwLock {
     const_unless_loom! {
         pub(crate) fn new() -> RawRwLock {
-            RawRwLock { word: AtomicU32::new(0), queue: Mutex::new(Queue::new()) }
+            RawRwLock { word: AtomicU32::new(0), queue: Lock::new(Queue::new()) }
         }
     }
 
@@ -175,7 +175,7 @@ impl<'a> Source<'a> for Enter<'a> {
     type Data = Want;
     type Ready = ();
 
-    fn lock(&self) -> &'a Mutex<Queue<Want>> {
+    fn lock(&self) -> &'a Lock<Queue<Want>> {
         &self.lock.queue
     }
 

@@ -20,7 +20,7 @@ use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::const_unless_loom;
-use crate::primitives::sync::Mutex;
+use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering::*};
 
 const CLOSED: usize = 1;
@@ -46,7 +46,7 @@ pub(crate) enum Refused {
 pub(crate) struct RawSemaphore {
     word: AtomicUsize,
     /// Each waiter says how many permits it wants.
-    queue: Mutex<Queue<usize>>,
+    queue: Lock<Queue<usize>>,
 }
 
 impl RawSemaphore {
@@ -55,7 +55,7 @@ impl RawSemaphore {
             assert!(permits <= MAX_PERMITS, "more than Semaphore::MAX_PERMITS permits");
             RawSemaphore {
                 word: AtomicUsize::new(permits * PERMIT),
-                queue: Mutex::new(Queue::new()),
+                queue: Lock::new(Queue::new()),
             }
         }
     }
@@ -199,7 +199,7 @@ impl<'a> Source<'a> for Enter<'a> {
     type Data = usize;
     type Ready = Result<(), Refused>;
 
-    fn lock(&self) -> &'a Mutex<Queue<usize>> {
+    fn lock(&self) -> &'a Lock<Queue<usize>> {
         &self.semaphore.queue
     }
 

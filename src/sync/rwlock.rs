@@ -1,6 +1,6 @@
 //! [`RwLock`].
 
-use super::poison::Flag;
+use super::poison::{self, Flag};
 use super::raw_rwlock::RawRwLock;
 use super::rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
 use crate::cancel;
@@ -196,9 +196,7 @@ impl<T: ?Sized> RwLock<T> {
     /// assert_eq!(lock.into_inner().unwrap(), 2);
     /// ```
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        let poisoned = self.poison.get();
-        let value = self.data.get_mut();
-        if poisoned { Err(PoisonError::new(value)) } else { Ok(value) }
+        self.poison.wrap(self.data.get_mut())
     }
 }
 
@@ -216,12 +214,6 @@ impl<T: Default> Default for RwLock<T> {
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("RwLock");
-        match self.try_read() {
-            Ok(guard) => out.field("data", &&*guard),
-            Err(TryLockError::Poisoned(poisoned)) => out.field("data", &&**poisoned.get_ref()),
-            Err(TryLockError::WouldBlock) => out.field("data", &format_args!("<locked>")),
-        };
-        out.field("poisoned", &self.is_poisoned()).finish_non_exhaustive()
+        poison::fmt_lock(f, "RwLock", self.try_read(), self.is_poisoned())
     }
 }

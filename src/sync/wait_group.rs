@@ -3,7 +3,7 @@
 use crate::cancel;
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
 
 /// Waits until all who have a clone of it have dropped theirs; mirrors crossbeam's.
@@ -23,7 +23,7 @@ use std::fmt;
 /// ```
 pub struct WaitGroup(Arc<Shared>);
 
-struct Shared(Mutex<Inner>);
+struct Shared(Lock<Inner>);
 
 struct Inner {
     members: usize,
@@ -38,7 +38,7 @@ impl WaitGroup {
     /// ```
     #[must_use]
     pub fn new() -> WaitGroup {
-        WaitGroup(Arc::new(Shared(Mutex::new(Inner { members: 1, queue: Queue::new() }))))
+        WaitGroup(Arc::new(Shared(Lock::new(Inner { members: 1, queue: Queue::new() }))))
     }
 
     /// Leaves the group and waits until all others have left it.
@@ -73,7 +73,7 @@ impl<'a> Source<'a> for Enter<'a> {
     type Data = ();
     type Ready = ();
 
-    fn lock(&self) -> &'a Mutex<Inner> {
+    fn lock(&self) -> &'a Lock<Inner> {
         &self.shared.0
     }
 
@@ -84,8 +84,6 @@ impl<'a> Source<'a> for Enter<'a> {
     fn enter(&mut self, inner: &mut Inner) -> Option<()> {
         (inner.members == 0).then_some(())
     }
-
-    fn left(&mut self, _: &mut Inner, _: bool, _: &mut Wakes) {}
 }
 
 impl Clone for WaitGroup {

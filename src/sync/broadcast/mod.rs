@@ -15,7 +15,7 @@ mod error;
 mod receiver;
 
 use crate::park::queue::{Queue, Wakes};
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::{Arc, Lock};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub use std::sync::mpsc::SendError;
 #[track_caller]
 pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a broadcast channel needs a capacity above zero");
-    let shared = Arc::new(Mutex::new(Inner {
+    let shared = Arc::new(Lock::new(Inner {
         ring: VecDeque::new(),
         capacity,
         next: 0,
@@ -99,7 +99,7 @@ impl<T> Inner<T> {
 /// drop(receiver);
 /// assert_eq!(sender.send(1).unwrap_err().0, 1);
 /// ```
-pub struct Sender<T>(Arc<Mutex<Inner<T>>>);
+pub struct Sender<T>(Arc<Lock<Inner<T>>>);
 
 impl<T> Sender<T> {
     /// Sends a value; never waits. Returns how many receivers there are.

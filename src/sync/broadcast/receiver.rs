@@ -2,10 +2,10 @@
 
 use super::{Inner, RecvError, RecvTimeoutError, TryRecvError};
 use crate::cancel;
-use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::park::queue::{Place, Queue, Source, Waited, wait};
 use crate::park::{Wait, charge_current};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// assert_eq!(receiver.iter().collect::<Vec<_>>(), [1, 2, 3]);
 /// ```
 pub struct Receiver<T> {
-    shared: Arc<Mutex<Inner<T>>>,
+    shared: Arc<Lock<Inner<T>>>,
     /// The number of the value that it gets next.
     position: u64,
 }
@@ -36,7 +36,7 @@ type Found<T> = Result<Arc<T>, TryRecvError>;
 
 impl<T> Receiver<T> {
     /// One that is counted already.
-    pub(super) fn new(shared: Arc<Mutex<Inner<T>>>, position: u64) -> Receiver<T> {
+    pub(super) fn new(shared: Arc<Lock<Inner<T>>>, position: u64) -> Receiver<T> {
         Receiver { shared, position }
     }
 
@@ -192,7 +192,7 @@ impl<T: Clone> Receiver<T> {
 
 /// A wait for the value at `position`.
 struct Enter<'a, 'p, T> {
-    shared: &'a Mutex<Inner<T>>,
+    shared: &'a Lock<Inner<T>>,
     position: &'p mut u64,
 }
 
@@ -201,7 +201,7 @@ impl<'a, T> Source<'a> for Enter<'a, '_, T> {
     type Data = ();
     type Ready = Found<T>;
 
-    fn lock(&self) -> &'a Mutex<Inner<T>> {
+    fn lock(&self) -> &'a Lock<Inner<T>> {
         self.shared
     }
 
@@ -215,8 +215,6 @@ impl<'a, T> Source<'a> for Enter<'a, '_, T> {
             found => Some(found),
         }
     }
-
-    fn left(&mut self, _: &mut Inner<T>, _: bool, _: &mut Wakes) {}
 }
 
 impl<T: Clone> Iterator for Iter<'_, T> {

@@ -16,14 +16,14 @@ use super::{Gone, NotReceived, NotSent};
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Wait, charge_current, spin};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::{Mutex, UnsafeCell};
+use crate::primitives::sync::{Lock, UnsafeCell};
 use std::collections::VecDeque;
 use std::mem;
 
 #[derive(Debug)]
 pub(super) struct Bounded<T> {
     bound: usize,
-    inner: Mutex<Inner<T>>,
+    inner: Lock<Inner<T>>,
 }
 
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl<T> Bounded<T> {
             senders: Queue::new(),
             receiver: Queue::new(),
         };
-        Bounded { bound, inner: Mutex::new(inner) }
+        Bounded { bound, inner: Lock::new(inner) }
     }
 
     pub(super) fn try_send(&self, value: T) -> Result<(), NotSent<T>> {
@@ -267,7 +267,7 @@ impl<'a, T> Source<'a> for Sending<'a, '_, T> {
     /// Whether it was sent; otherwise the receiver is gone.
     type Ready = bool;
 
-    fn lock(&self) -> &'a Mutex<Inner<T>> {
+    fn lock(&self) -> &'a Lock<Inner<T>> {
         &self.channel.inner
     }
 
@@ -291,8 +291,6 @@ impl<'a, T> Source<'a> for Sending<'a, '_, T> {
             }
         }
     }
-
-    fn left(&mut self, _: &mut Inner<T>, _: bool, _: &mut Wakes) {}
 }
 
 /// The receiver's wait.
@@ -306,7 +304,7 @@ impl<'a, T> Source<'a> for Receiving<'a, '_, T> {
     type Data = Parcel<T>;
     type Ready = Result<T, NotReceived>;
 
-    fn lock(&self) -> &'a Mutex<Inner<T>> {
+    fn lock(&self) -> &'a Lock<Inner<T>> {
         &self.channel.inner
     }
 
@@ -320,6 +318,4 @@ impl<'a, T> Source<'a> for Receiving<'a, '_, T> {
             result => Some(result),
         }
     }
-
-    fn left(&mut self, _: &mut Inner<T>, _: bool, _: &mut Wakes) {}
 }

@@ -7,7 +7,7 @@ use super::{Gone, NotReceived};
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Wait, charge_current, spin};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::{Mutex, UnsafeCell};
+use crate::primitives::sync::{Lock, UnsafeCell};
 use std::collections::VecDeque;
 use std::mem;
 
@@ -16,7 +16,7 @@ const KEPT: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Unbounded<T> {
-    inner: Mutex<Inner<T>>,
+    inner: Lock<Inner<T>>,
     /// The receiver's own: what it took.
     taken: UnsafeCell<VecDeque<T>>,
 }
@@ -37,7 +37,7 @@ struct Inner<T> {
 impl<T> Unbounded<T> {
     pub(super) fn new() -> Unbounded<T> {
         Unbounded {
-            inner: Mutex::new(Inner {
+            inner: Lock::new(Inner {
                 values: VecDeque::new(),
                 senders_gone: false,
                 receiver_gone: false,
@@ -198,7 +198,7 @@ impl<'a, T> Source<'a> for Enter<'a, T> {
     type Data = ();
     type Ready = Result<T, NotReceived>;
 
-    fn lock(&self) -> &'a Mutex<Inner<T>> {
+    fn lock(&self) -> &'a Lock<Inner<T>> {
         &self.channel.inner
     }
 
@@ -214,6 +214,4 @@ impl<'a, T> Source<'a> for Enter<'a, T> {
             Refill::Empty => None,
         }
     }
-
-    fn left(&mut self, _: &mut Inner<T>, _: bool, _: &mut Wakes) {}
 }

@@ -20,7 +20,7 @@ mod sender;
 use super::{RwLock, RwLockReadGuard};
 use crate::park::queue::{Queue, Wakes};
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering::*};
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::PoisonError;
@@ -43,7 +43,7 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
         value: RwLock::new(value),
         version: AtomicUsize::new(0),
-        list: Mutex::new(List {
+        list: Lock::new(List {
             senders: 1,
             receivers: 1,
             changed: Queue::new(),
@@ -57,7 +57,7 @@ struct Shared<T> {
     value: RwLock<T>,
     /// Grows by `ONE` with each change; and the flag.
     version: AtomicUsize,
-    list: Mutex<List>,
+    list: Lock<List>,
 }
 
 struct List {

@@ -5,7 +5,7 @@ use crate::cancel;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Wait, charge_current};
 use crate::primitives::sync::atomic::Ordering::*;
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
 use std::mem;
 
@@ -177,7 +177,7 @@ impl<'a, T> Source<'a> for Changed<'a, T> {
     type Data = ();
     type Ready = ();
 
-    fn lock(&self) -> &'a Mutex<List> {
+    fn lock(&self) -> &'a Lock<List> {
         &self.shared.list
     }
 
@@ -188,8 +188,6 @@ impl<'a, T> Source<'a> for Changed<'a, T> {
     fn enter(&mut self, _: &mut List) -> Option<()> {
         (self.shared.version.load(Acquire) != self.seen).then_some(())
     }
-
-    fn left(&mut self, _: &mut List, _: bool, _: &mut Wakes) {}
 }
 
 impl<T> Clone for Receiver<T> {

@@ -5,7 +5,7 @@ use crate::cancel;
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::sync::atomic::Ordering::*;
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
 use std::mem;
 
@@ -152,7 +152,7 @@ impl<'a, T> Source<'a> for Closed<'a, T> {
     type Data = ();
     type Ready = ();
 
-    fn lock(&self) -> &'a Mutex<List> {
+    fn lock(&self) -> &'a Lock<List> {
         &self.shared.list
     }
 
@@ -163,8 +163,6 @@ impl<'a, T> Source<'a> for Closed<'a, T> {
     fn enter(&mut self, inner: &mut List) -> Option<()> {
         (inner.receivers == 0).then_some(())
     }
-
-    fn left(&mut self, _: &mut List, _: bool, _: &mut Wakes) {}
 }
 
 impl<T> Clone for Sender<T> {
