@@ -12,8 +12,8 @@
 
 use super::header::FiberPtr;
 use super::reference::release_block;
-use super::state::Outcome;
 use super::waiter::{WaiterPtr, Wake};
+use super::word::Outcome;
 use super::{drop_locals, drop_own_result, forget_panics};
 
 /// Keeps those who look at a running fiber from outside away from its end.

@@ -5,10 +5,11 @@
 
 use super::locals::Locals;
 use super::reference::FiberRef;
-use super::scopes::{Marks, Scopes};
-use super::state::{Ends, Outcome, State};
+use super::scopes::Scopes;
+use super::state::{Ends, State};
 use super::thread::ThreadBlock;
-use super::waiter::{Kind, Waiter, WaiterPtr};
+use super::waiter::WaiterPtr;
+use super::word::Outcome;
 use crate::context::Context;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -57,7 +58,7 @@ pub(crate) struct Join {
 #[repr(C)]
 pub(crate) struct Header {
     /// State word; written by transitions only.
-    pub(crate) waiter: Waiter,
+    pub(crate) state: State,
     /// Home worker plus one, or 0: written when the fiber first runs, read by wakers.
     pub(crate) home: AtomicU32,
     /// With the next three it fills the word.
@@ -126,7 +127,7 @@ impl Header {
         vtable: &'static VTable,
     ) {
         let header = Header {
-            waiter: Waiter { state: State::fresh(), kind: Kind::Fiber, marks: Marks::new() },
+            state: State::fresh(),
             home: AtomicU32::new(0),
             next: UnsafeCell::new(None),
             context: UnsafeCell::new(Context::thread()),
@@ -204,7 +205,7 @@ impl FiberPtr {
 
     #[inline(always)]
     pub(crate) fn state(&self) -> &State {
-        &self.waiter.state
+        &self.state
     }
 
     /// Who waits for the fiber's end.

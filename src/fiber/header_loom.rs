@@ -4,10 +4,9 @@
 //! use that is not ordered before the free even where it comes first.
 
 use super::reference::FiberRef;
-use super::scopes::Marks;
 use super::state::State;
 use super::thread::ThreadBlock;
-use super::waiter::{Kind, Waiter, WaiterPtr};
+use super::waiter::WaiterPtr;
 use crate::primitives::sync::atomic::AtomicUsize;
 use crate::primitives::sync::{Arc, Mutex, MutexGuard, UnsafeCell};
 use std::ops::{Deref, DerefMut};
@@ -20,7 +19,7 @@ pub(crate) struct Join {
 
 #[repr(C)]
 pub(crate) struct Header {
-    pub(crate) waiter: Waiter,
+    pub(crate) state: State,
     pub(super) next: UnsafeCell<Option<FiberPtr>>,
     pub(super) references: AtomicUsize,
     join: Mutex<Join>,
@@ -105,7 +104,7 @@ impl FiberPtr {
     /// A fresh fiber, whose join handle exists.
     pub(crate) fn fresh() -> FiberPtr {
         let header = Header {
-            waiter: Waiter { state: State::fresh(), kind: Kind::Fiber, marks: Marks::new() },
+            state: State::fresh(),
             next: UnsafeCell::new(None),
             references: AtomicUsize::new(0),
             join: Mutex::new(Join::default()),
@@ -141,7 +140,7 @@ impl FiberPtr {
     }
 
     pub(crate) fn state(&self) -> &State {
-        &self.waiter.state
+        &self.state
     }
 
     pub(crate) fn join(self) -> JoinLock {

@@ -3,8 +3,8 @@
 //! A wait links itself before it parks and unlinks itself after, under the lock, as with any source. So
 //! a raise that comes late, or between two waits, is seen by the next wait and touches nobody.
 
-use super::state::Outcome;
 use super::waiter::{WaiterPtr, Wake};
+use super::word::Outcome;
 use crate::primitives::sync::Mutex;
 
 /// Ends the waits in the scopes that were entered with it, from anywhere.

@@ -31,6 +31,7 @@ mod thread;
 mod tls;
 mod waiter;
 mod waiters;
+mod word;
 
 pub(crate) use asleep::asleep;
 pub(crate) use batch::Batch;
@@ -44,10 +45,11 @@ pub(crate) use panic::install_hook;
 pub(crate) use reference::{FiberRef, release_block};
 pub use scopes::Cancelled;
 pub(crate) use scopes::{Limit, Owner, Scopes};
-pub(crate) use state::{Ends, Outcome, State};
+pub(crate) use state::{Ends, State};
 pub(crate) use thread::ThreadBlock;
 pub(crate) use tls::{Seat, current, random, seat, set_seat, thread_block};
 pub(crate) use waiter::{Late, WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;
+pub(crate) use word::Outcome;
 
 use entry::{drop_locals, drop_own_result};

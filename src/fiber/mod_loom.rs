@@ -15,13 +15,15 @@ mod scopes;
 mod state;
 mod thread;
 mod waiter;
+mod word;
 
 pub(crate) use batch::Batch;
 pub(crate) use header::FiberPtr;
 pub(crate) use reference::{FiberRef, release_block};
-pub(crate) use state::{Ends, Outcome, Settle, State};
+pub(crate) use state::{Ends, State};
 pub(crate) use thread::ThreadBlock;
 pub(crate) use waiter::{WaiterPtr, Wake};
+pub(crate) use word::{Outcome, Settle};
 
 use header::{drop_locals, drop_own_result, forget_panics};
 

@@ -190,8 +190,8 @@ impl Owner {
 
     pub(crate) fn marks(&self) -> &Marks {
         match self {
-            Owner::Fiber(fiber) => &fiber.waiter.marks,
-            Owner::Thread(thread) => &thread.waiter.marks,
+            Owner::Fiber(fiber) => &fiber.state.marks,
+            Owner::Thread(thread) => &thread.state.marks,
         }
     }
 

@@ -15,38 +15,26 @@
 //! `Active` and `Settled` mean "running or queued": a fiber is in a queue, or running, or parked,
 //! never two of them, because only the transition out of `Parked` gives the right to enqueue it.
 //!
+//! # Turns
+//!
+//! `begin_wait` costs no read-modify-write. The waits of one waiter take turns, even and odd: a settled
+//! word carries the turn of the wait that it settled, and `begin_wait` only notes, beside the word, that
+//! the turn is the other one now. From then on the word counts as active. Who settles reads the turn
+//! under the lock of a source that has a node linked: linked after the turn was noted, and unlinked,
+//! under the same lock, before the next is. So one bit is enough, and it needs no ordering of its own.
+//!
 //! # Orderings
 //!
 //! Every transition is an AcqRel read-modify-write, so what a waker wrote before it settled is seen
 //! by the fiber that reads the settled word (Acquire), and what a fiber wrote before it was
 //! published (its saved context above all) is seen by whoever takes it out of `Parked`.
 
-use crate::primitives::sync::atomic::{AtomicU64, Ordering};
-
-/// Why a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// A source settled the wait, with its result word.
-    Woken(u32),
-    /// The deadline passed.
-    TimedOut,
-    /// The fiber was cancelled.
-    Cancelled,
-}
-
-/// What a settler must do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Settle {
-    /// The waiter was parked: the caller alone must make it run.
-    Wake,
-    /// The waiter is a fiber that blocks its thread: the thread must be woken.
-    Unblock,
-    /// The waiter had not parked yet and will see the result; nothing to do.
-    Noted,
-    /// The wait was settled by somebody else.
-    Late,
-}
+use super::scopes::Marks;
+use super::word::{
+    ACTIVE, BLOCKS, BY_CANCEL, BY_PERMIT, CANCEL, DONE, FRESH, JOIN, Outcome, PARKED, PERMIT,
+    SETTLED, SHARED, STALE, Settle, Snapshot, THREAD,
+};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How a published wait may end, besides by its sources.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,154 +47,44 @@ pub(crate) struct Ends {
     pub(crate) blocks: bool,
 }
 
-const PHASE: u64 = 0b111;
-const FRESH: u64 = 0;
-const ACTIVE: u64 = 1;
-const PARKED: u64 = 2;
-const SETTLED: u64 = 3;
-const DONE: u64 = 4;
-
-/// The user's unpark permit.
-const PERMIT: u64 = 1 << 3;
-/// The fiber was asked to end its waits.
-const CANCEL: u64 = 1 << 4;
-/// A join handle exists: it holds the block and wants the result.
-const JOIN: u64 = 1 << 5;
-/// Counted references have existed: their count decides who frees the block.
-const SHARED: u64 = 1 << 6;
-/// The published wait ends by the permit.
-const BY_PERMIT: u64 = 1 << 7;
-/// The published wait ends by a cancel.
-const BY_CANCEL: u64 = 1 << 8;
-/// The published wait blocks the fiber's thread.
-const BLOCKS: u64 = 1 << 9;
-/// The fiber's joiner started it, out of turn: the queue entry that was to start it is left over. It
-/// holds a reference, and whoever clears this bit takes it over: the worker that takes the entry out
-/// and skips it, or a waker, for whom it becomes the entry of the woken fiber. So a fiber never
-/// stands in two places.
-const STALE: u64 = 1 << 12;
-/// The two bits that tell how a settled wait ended.
-const OUTCOME_SHIFT: u32 = 10;
-const OUTCOME: u64 = 0b11 << OUTCOME_SHIFT;
-const RESULT_SHIFT: u32 = 32;
-
-const WAIT: u64 =
-    PHASE | BY_PERMIT | BY_CANCEL | BLOCKS | OUTCOME | (u32::MAX as u64) << RESULT_SHIFT;
-
-/// The word read at one moment.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Snapshot(u64);
-
-impl Snapshot {
-    fn phase(self) -> u64 {
-        self.0 & PHASE
-    }
-
-    /// What whoever takes the waiter out of its parked state must do.
-    fn how_to_wake(self) -> Settle {
-        if self.is(BLOCKS) { Settle::Unblock } else { Settle::Wake }
-    }
-
-    fn with_phase(self, phase: u64) -> Snapshot {
-        Snapshot((self.0 & !WAIT) | phase)
-    }
-
-    fn settled(self, outcome: Outcome) -> Snapshot {
-        let (code, result) = match outcome {
-            Outcome::Woken(result) => (1, result),
-            Outcome::TimedOut => (2, 0),
-            Outcome::Cancelled => (3, 0),
-        };
-        let wait = SETTLED | code << OUTCOME_SHIFT | u64::from(result) << RESULT_SHIFT;
-        Snapshot((self.0 & !WAIT) | wait)
-    }
-
-    /// How the wait ended; `Woken(0)` for one that a permit ended.
-    pub(crate) fn outcome(self) -> Outcome {
-        match (self.0 & OUTCOME) >> OUTCOME_SHIFT {
-            2 => Outcome::TimedOut,
-            3 => Outcome::Cancelled,
-            _ => Outcome::Woken((self.0 >> RESULT_SHIFT) as u32),
-        }
-    }
-
-    fn is(self, flag: u64) -> bool {
-        self.0 & flag != 0
-    }
-
-    pub(crate) fn is_fresh(self) -> bool {
-        self.phase() == FRESH
-    }
-
-    /// Started, and with no queue entry but the one that the caller has: nearly all are.
-    #[inline(always)]
-    pub(crate) fn is_plain(self) -> bool {
-        self.phase() != FRESH && !self.is(STALE)
-    }
-
-    pub(crate) fn is_stale(self) -> bool {
-        self.is(STALE)
-    }
-
-    pub(crate) fn is_parked(self) -> bool {
-        self.phase() == PARKED
-    }
-
-    /// Parked, with its thread blocked meanwhile.
-    pub(crate) fn blocks(self) -> bool {
-        self.is(BLOCKS)
-    }
-
-    pub(crate) fn is_done(self) -> bool {
-        self.phase() == DONE
-    }
-
-    pub(crate) fn has_join_handle(self) -> bool {
-        self.is(JOIN)
-    }
-
-    pub(crate) fn is_cancelled(self) -> bool {
-        self.is(CANCEL)
-    }
-
-    /// Counted references have existed.
-    pub(crate) fn is_shared(self) -> bool {
-        self.is(SHARED)
-    }
-
-    /// Nobody but the runtime holds the block.
-    pub(crate) fn is_exclusive(self) -> bool {
-        !self.is(JOIN | SHARED)
-    }
-}
-
-impl std::fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let phase = ["Fresh", "Active", "Parked", "Settled", "Done"]
-            .get(self.phase() as usize)
-            .unwrap_or(&"invalid");
-        write!(f, "{phase}({:#x})", self.0)
-    }
-}
-
-/// The state word.
+/// The state word, and what shares its line with it: two words in all.
 #[derive(Debug)]
-pub(crate) struct State(AtomicU64);
+pub(crate) struct State {
+    word: AtomicU64,
+    /// The turn of the wait that is open or will be next; written by the owner alone.
+    turn: AtomicBool,
+    /// What the owner remembers of its cancels; its own.
+    pub(super) marks: Marks,
+}
 
 impl State {
     /// A fiber that has not started; its join handle exists.
     pub(crate) fn fresh() -> State {
-        State(AtomicU64::new(FRESH | JOIN))
+        State::new(FRESH | JOIN)
     }
 
     /// A plain thread: always started, held by a count of its own.
     pub(crate) fn thread() -> State {
-        State(AtomicU64::new(ACTIVE | SHARED))
+        State::new(ACTIVE | SHARED | THREAD)
+    }
+
+    fn new(word: u64) -> State {
+        State { word: AtomicU64::new(word), turn: AtomicBool::new(false), marks: Marks::new() }
+    }
+
+    fn turn(&self) -> bool {
+        self.turn.load(Ordering::Relaxed)
     }
 
     #[inline]
     pub(crate) fn load(&self) -> Snapshot {
-        Snapshot(self.0.load(Ordering::Acquire))
+        Snapshot(self.word.load(Ordering::Acquire))
+    }
+
+    /// Is it a plain thread's?
+    #[inline]
+    pub(super) fn is_thread(&self) -> bool {
+        Snapshot(self.word.load(Ordering::Relaxed)).is(THREAD)
     }
 
     /// Applies `step` until its result is stored; `None` leaves the word alone.
@@ -218,7 +96,12 @@ impl State {
         let mut now = self.load();
         loop {
             let Some(next) = step(now) else { return Err(now) };
-            match self.0.compare_exchange_weak(now.0, next.0, Ordering::AcqRel, Ordering::Acquire) {
+            match self.word.compare_exchange_weak(
+                now.0,
+                next.0,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return Ok(next),
                 Err(seen) => now = Snapshot(seen),
             }
@@ -233,7 +116,7 @@ impl State {
         if now.is_exclusive() {
             // Only the runtime, which holds the one queue entry, can reach the word.
             debug_assert!(now.is_fresh(), "{now:?}");
-            self.0.store(now.with_phase(ACTIVE).0, Ordering::Relaxed);
+            self.word.store(now.with_phase(ACTIVE).0, Ordering::Relaxed);
             return true;
         }
         self.update(|now| now.is_fresh().then(|| now.with_phase(ACTIVE))).is_ok()
@@ -250,18 +133,15 @@ impl State {
     /// Takes over the left-over entry, and the reference that it holds.
     #[must_use]
     pub(crate) fn take_stale(&self) -> bool {
-        self.0.fetch_and(!STALE, Ordering::AcqRel) & STALE != 0
+        self.word.fetch_and(!STALE, Ordering::AcqRel) & STALE != 0
     }
 
     /// Opens a wait: forgets how the one before ended. Called by the owner, with no node linked.
     #[inline]
-    pub(crate) fn begin_wait(&self) -> Snapshot {
-        let now = self.load();
-        if now.phase() != SETTLED {
-            return now;
-        }
-        match self.update(|now| Some(now.with_phase(ACTIVE))) {
-            Ok(now) | Err(now) => now,
+    pub(crate) fn begin_wait(&self) {
+        let turn = self.turn();
+        if self.load().is_settled_in(turn) {
+            self.turn.store(!turn, Ordering::Relaxed);
         }
     }
 
@@ -274,10 +154,14 @@ impl State {
         flags |= if ends.permit { BY_PERMIT } else { 0 };
         flags |= if ends.cancel { BY_CANCEL } else { 0 };
         flags |= if ends.blocks { BLOCKS } else { 0 };
+        let turn = self.turn();
         let stored = self.update(|now| {
             debug_assert!(matches!(now.phase(), ACTIVE | SETTLED), "{now:?}");
-            Some(match now.phase() {
-                SETTLED => return None,
+            if now.is_settled_in(turn) {
+                return None;
+            }
+            let now = now.in_turn(turn);
+            Some(match ends {
                 _ if ends.permit && now.is(PERMIT) => Snapshot(now.with_phase(ACTIVE).0 & !PERMIT),
                 _ if ends.cancel && now.is(CANCEL) => now.settled(Outcome::Cancelled),
                 _ => now.with_phase(flags),
@@ -296,13 +180,14 @@ impl State {
     #[inline]
     pub(crate) fn settle(&self, outcome: Outcome) -> Settle {
         let mut settle = Settle::Late;
+        let turn = self.turn();
         let _ = self.update(|now| {
             settle = match now.phase() {
                 PARKED => now.how_to_wake(),
-                ACTIVE => Settle::Noted,
+                ACTIVE | SETTLED if !now.is_settled_in(turn) => Settle::Noted,
                 _ => Settle::Late,
             };
-            (settle != Settle::Late).then(|| now.settled(outcome))
+            (settle != Settle::Late).then(|| now.in_turn(turn).settled(outcome))
         });
         settle
     }
@@ -330,7 +215,7 @@ impl State {
     #[inline]
     #[must_use]
     pub(crate) fn take_permit(&self) -> bool {
-        self.load().is(PERMIT) && self.0.fetch_and(!PERMIT, Ordering::AcqRel) & PERMIT != 0
+        self.load().is(PERMIT) && self.word.fetch_and(!PERMIT, Ordering::AcqRel) & PERMIT != 0
     }
 
     /// Marks the fiber as cancelled and ends its wait if that allows it.
@@ -369,7 +254,7 @@ impl State {
 
     /// From now on the count of references decides. Called once, under the join lock.
     pub(crate) fn share(&self) {
-        self.0.fetch_or(SHARED, Ordering::AcqRel);
+        self.word.fetch_or(SHARED, Ordering::AcqRel);
     }
 }
 
@@ -413,7 +298,7 @@ mod tests {
         assert_eq!(state.settle(Outcome::TimedOut), Settle::Wake);
         assert_eq!(state.settle(Outcome::Woken(1)), Settle::Late);
         assert_eq!(state.load().outcome(), Outcome::TimedOut);
-        assert!(!state.begin_wait().is_parked());
+        state.begin_wait();
         state.publish(PLAIN).unwrap();
         assert_eq!(state.settle(Outcome::Woken(u32::MAX)), Settle::Wake);
         assert_eq!(state.load().outcome(), Outcome::Woken(u32::MAX));

@@ -1,9 +1,9 @@
 //! How a plain thread waits: the same state word, and a lock to sleep on.
 
 use super::asleep;
-use super::scopes::{Marks, Scopes};
-use super::state::{Ends, Outcome, Settle, State};
-use super::waiter::{Kind, Waiter};
+use super::scopes::Scopes;
+use super::state::{Ends, State};
+use super::word::{Outcome, Settle};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, Condvar, Mutex};
@@ -13,7 +13,7 @@ use std::thread::ThreadId;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct ThreadBlock {
-    pub(crate) waiter: Waiter,
+    pub(crate) state: State,
     sleep: Mutex<()>,
     woken: Condvar,
     thread: std::thread::Thread,
@@ -27,7 +27,7 @@ pub(crate) struct ThreadBlock {
 impl ThreadBlock {
     pub(crate) fn new() -> Arc<ThreadBlock> {
         Arc::new(ThreadBlock {
-            waiter: Waiter { state: State::thread(), kind: Kind::Thread, marks: Marks::new() },
+            state: State::thread(),
             sleep: Mutex::new(()),
             woken: Condvar::new(),
             thread: std::thread::current(),
@@ -37,7 +37,7 @@ impl ThreadBlock {
     }
 
     pub(crate) fn state(&self) -> &State {
-        &self.waiter.state
+        &self.state
     }
 
     pub(crate) fn name(&self) -> Option<&str> {

@@ -139,11 +139,11 @@ pub(crate) fn thread_block() -> Arc<ThreadBlock> {
 #[inline(never)]
 pub(super) fn with_marks_if_any(f: impl FnOnce(&Marks)) {
     if let Some(fiber) = current() {
-        return f(&fiber.waiter.marks);
+        return f(&fiber.state.marks);
     }
     let block = BLOCK.try_with(|block| block.try_borrow().ok()?.clone());
     if let Ok(Some(block)) = block {
-        f(&block.waiter.marks);
+        f(&block.state.marks);
     }
 }
 

@@ -1,35 +1,19 @@
-//! Who waits: a fiber or a plain thread, seen only as a state word to settle.
+//! Who waits: a fiber or a plain thread, seen only as a state word to settle, the first field of both.
 //!
 //! Sources (the wheel, registrations, join cells, later locks and channels) link nodes that carry a
 //! [`WaiterPtr`]. Settling gives a [`Wake`] to whoever won, and `scheduler` makes it run.
 
 use super::header::{FiberPtr, Header};
-use super::scopes::Marks;
-use super::state::{Outcome, Settle, State};
+use super::state::State;
 use super::thread::ThreadBlock;
+use super::word::{Outcome, Settle};
 use crate::primitives::sync::Arc;
 use std::ptr::NonNull;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Fiber,
-    Thread,
-}
-
-/// The part that fibers and threads share; the first field of both blocks.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Waiter {
-    pub(crate) state: State,
-    pub(super) kind: Kind,
-    /// What it remembers of its cancels; its own.
-    pub(super) marks: Marks,
-}
 
 /// A borrowed waiter: valid under the lock of a source that has one of its nodes linked, or in the
 /// hands of its owner (the room's invariant 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WaiterPtr(NonNull<Waiter>);
+pub(crate) struct WaiterPtr(NonNull<State>);
 
 // SAFETY: a waiter is reached from any thread; its state word is atomic and the rest constant.
 unsafe impl Send for WaiterPtr {}
@@ -65,8 +49,8 @@ impl WaiterPtr {
     #[inline]
     pub(crate) unsafe fn settle(self, outcome: Outcome) -> Option<Wake> {
         // SAFETY: the block is alive, by the caller's promise and the room's invariant 3.
-        let waiter = unsafe { self.0.as_ref() };
-        let settle = waiter.state.settle(outcome);
+        let state = unsafe { self.0.as_ref() };
+        let settle = state.settle(outcome);
         // SAFETY: parked or alive as above; see `wake`.
         unsafe { self.wake(settle) }
     }
@@ -80,8 +64,8 @@ impl WaiterPtr {
     #[inline]
     pub(crate) unsafe fn offer(self, outcome: Outcome) -> Result<Option<Wake>, Late> {
         // SAFETY: as in `settle`.
-        let waiter = unsafe { self.0.as_ref() };
-        match waiter.state.settle(outcome) {
+        let state = unsafe { self.0.as_ref() };
+        match state.settle(outcome) {
             Settle::Late => Err(Late),
             // SAFETY: as in `settle`.
             settle => Ok(unsafe { self.wake(settle) }),
@@ -102,16 +86,14 @@ impl WaiterPtr {
             Settle::Noted | Settle::Late => None,
             // Late, it may name a thread that the fiber blocks by now: a wake too many, no harm.
             Settle::Unblock => fiber().blocked_thread().map(Wake::Thread),
-            // SAFETY: as promised by the caller; `kind` never changes.
-            Settle::Wake => match unsafe { self.0.as_ref() }.kind {
-                Kind::Fiber => Some(fiber()).filter(|fiber| !fiber.has_entry()).map(Wake::Fiber),
-                Kind::Thread => {
-                    // SAFETY: it is a thread's.
-                    let thread = unsafe { self.thread() };
-                    thread.ended();
-                    Some(Wake::Thread(thread))
-                }
-            },
+            // SAFETY: as promised by the caller.
+            Settle::Wake if unsafe { self.0.as_ref() }.is_thread() => {
+                // SAFETY: it is a thread's.
+                let thread = unsafe { self.thread() };
+                thread.ended();
+                Some(Wake::Thread(thread))
+            }
+            Settle::Wake => Some(fiber()).filter(|fiber| !fiber.has_entry()).map(Wake::Fiber),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A set of waiters for rare events, such as the end of a scope or of a runtime.
 
-use super::state::Outcome;
 use super::waiter::{WaiterPtr, Wake};
+use super::word::Outcome;
 use crate::primitives::sync::Mutex;
 
 /// Those who wait for one event, which wakes them all.
