@@ -11,7 +11,7 @@ use loom::sync::Notify;
 use loom::thread;
 use std::mem::MaybeUninit;
 
-const CANCELLABLE: Ends = Ends { permit: false, cancel: true, blocks: false };
+const CANCELLABLE: Ends = Ends { permit: false, cancel: true, blocks: false, outside: false };
 
 struct Fiber {
     word: Word,

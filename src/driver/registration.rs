@@ -90,6 +90,8 @@ impl Readiness {
 pub(crate) struct IoNode {
     links: Links<IoNode>,
     waiter: WaiterPtr,
+    /// What the wait's result word says when an event has ended it.
+    result: u32,
 }
 
 // SAFETY: the links are a field of the node; nodes stay in place while linked (`Pin`).
@@ -102,7 +104,11 @@ unsafe impl Linked for IoNode {
 
 impl IoNode {
     pub(crate) fn new(waiter: WaiterPtr) -> IoNode {
-        IoNode { links: Links::new(), waiter }
+        IoNode::with_result(waiter, 0)
+    }
+
+    pub(crate) fn with_result(waiter: WaiterPtr, result: u32) -> IoNode {
+        IoNode { links: Links::new(), waiter, result }
     }
 }
 
@@ -177,7 +183,11 @@ impl Slot {
 fn settle_all(list: &mut List<IoNode>, settled: &mut Batch) {
     while let Some(node) = list.pop_front() {
         // SAFETY: the node was linked and the lock is held, so its waiter is in this wait.
-        match unsafe { node.as_ref().waiter.settle(Outcome::Woken(0)) } {
+        let wake = unsafe {
+            let node = node.as_ref();
+            node.waiter.settle(Outcome::Woken(node.result))
+        };
+        match wake {
             Some(Wake::Fiber(fiber)) => settled.push(fiber),
             Some(Wake::Thread(thread)) => thread.wake(),
             None => {}

@@ -7,14 +7,89 @@
 //! result is the handle's. The handle first: it is the fiber's own.
 //!
 //! A joiner links itself under the join lock, unless the fiber is done; the fiber becomes done under
-//! that lock and takes the joiner out. Having seen the end, the handle takes the lock once more before
+//! that lock and takes a joiner out. Having seen the end, the handle takes the lock once more before
 //! it lets go of the block, so that the fiber has let go of the lock by then.
+//!
+//! Selects that borrow the handle may be joiners at the same time, any number. The end settles the
+//! first whose wait is still open; each one that was settled takes itself and the next one out as it
+//! leaves. So the end costs one wake however many there are, and a fiber without any costs nothing.
 
 use super::header::FiberPtr;
 use super::reference::release_block;
 use super::waiter::{WaiterPtr, Wake};
 use super::word::Outcome;
 use super::{drop_locals, drop_own_result, forget_panics};
+use crate::primitives::sync::UnsafeCell;
+use std::ptr::NonNull;
+
+/// One who waits for a fiber's end; stands on the stack of whoever waits.
+///
+/// Linked, it is alive and does not move, and its waiter is in the wait that it was linked for.
+#[derive(Debug)]
+pub(crate) struct Joiner {
+    waiter: WaiterPtr,
+    /// What the wait's result word says when the fiber's end has ended it.
+    result: u32,
+    /// Read and written under the join lock.
+    next: UnsafeCell<Option<NonNull<Joiner>>>,
+}
+
+impl Joiner {
+    pub(crate) fn new(waiter: WaiterPtr, result: u32) -> Joiner {
+        Joiner { waiter, result, next: UnsafeCell::new(None) }
+    }
+}
+
+/// Those who wait for the fiber's end, the last one first. Locked by a joiner, and by the fiber as it
+/// ends.
+#[derive(Debug, Default)]
+pub(crate) struct Join(Option<NonNull<Joiner>>);
+
+// SAFETY: joiners are reached under the lock that a `Join` is in, from any thread; their waiters may be
+// settled from any.
+unsafe impl Send for Join {}
+
+impl Join {
+    fn push(&mut self, joiner: &Joiner) {
+        // SAFETY: not linked, or under this lock.
+        joiner.next.with_mut(|next| unsafe { *next = self.0 });
+        self.0 = Some(NonNull::from(joiner));
+    }
+
+    fn pop(&mut self) -> Option<NonNull<Joiner>> {
+        let first = self.0?;
+        // SAFETY: linked, so alive; under this lock.
+        self.0 = unsafe { first.as_ref() }.next.with(|next| unsafe { *next });
+        Some(first)
+    }
+
+    fn remove(&mut self, joiner: &Joiner) {
+        let others = std::mem::take(self);
+        let mut at = others.0;
+        while let Some(one) = at {
+            // SAFETY: as in `pop`.
+            let one = unsafe { one.as_ref() };
+            // SAFETY: as in `pop`.
+            at = one.next.with(|next| unsafe { *next });
+            if !std::ptr::eq(one, joiner) {
+                self.push(one);
+            }
+        }
+    }
+
+    /// Takes joiners out until one of them is settled by this.
+    fn settle_one(&mut self) -> Option<Wake> {
+        while let Some(joiner) = self.pop() {
+            // SAFETY: linked until now, and the lock is held; not touched once it is settled.
+            let joiner = unsafe { joiner.as_ref() };
+            // SAFETY: as above.
+            if let Ok(wake) = unsafe { joiner.waiter.offer(Outcome::Woken(joiner.result)) } {
+                return wake;
+            }
+        }
+        None
+    }
+}
 
 /// Keeps those who look at a running fiber from outside away from its end.
 pub(crate) trait Seen {
@@ -57,9 +132,7 @@ pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Option<Wake> {
         // After this the block is touched only to unlock: the handle takes that lock before it lets
         // go of the block.
         if fiber.state().finish(true).is_ok() {
-            let joiner = join.joiner.take();
-            // SAFETY: the joiner is linked here, under this lock.
-            return joiner.and_then(|joiner| unsafe { joiner.settle(Outcome::Woken(0)) });
+            return join.settle_one();
         }
         // SAFETY: as above.
         unsafe { S::not_yet(fiber) };
@@ -88,23 +161,31 @@ pub(crate) fn has_ended(fiber: FiberPtr) -> bool {
     done
 }
 
-/// Links the waiter of this join handle's holder, unless the fiber has ended.
+/// Links one who waits for the end by this join handle, unless the fiber has ended.
 ///
-/// The fiber's end unlinks it and settles its wait, and the holder asks [`has_ended`] after it; where
-/// something else has ended the wait, the holder calls [`unlink_joiner`].
+/// The holder of the handle asks [`has_ended`] after the fiber's end has settled its wait; where something
+/// else has ended it, it calls [`unlink_joiner`]. Where several wait, each calls that in either case.
+///
+/// # Safety
+///
+/// The joiner is in no list, and stays where it is until it is unlinked or the fiber's end has settled
+/// its wait.
 #[must_use]
-pub(crate) fn link_joiner(fiber: FiberPtr, waiter: WaiterPtr) -> bool {
+pub(crate) unsafe fn link_joiner(fiber: FiberPtr, joiner: &Joiner) -> bool {
     let mut join = fiber.join().lock();
     let lives = !fiber.state().load().is_done();
     if lives {
-        join.joiner = Some(waiter);
+        join.push(joiner);
     }
     lives
 }
 
-/// The wait of this join handle's holder has ended otherwise than by the fiber's end: unlinks it.
-pub(crate) fn unlink_joiner(fiber: FiberPtr) {
-    fiber.join().lock().joiner = None;
+/// Unlinks a joiner whose wait has ended. If that was the fiber's end, the next one is to be told.
+#[must_use]
+pub(crate) fn unlink_joiner(fiber: FiberPtr, joiner: &Joiner) -> Option<Wake> {
+    let mut join = fiber.join().lock();
+    join.remove(joiner);
+    if fiber.state().load().is_done() { join.settle_one() } else { None }
 }
 
 /// The join handle goes away, its result not taken.

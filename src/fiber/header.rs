@@ -3,6 +3,7 @@
 //! One allocation holds the head, the closure and, in the closure's place, the result. The first
 //! cache line has what every switch touches; what is read once in a fiber's life comes after it.
 
+use super::end::Join;
 use super::locals::Locals;
 use super::reference::FiberRef;
 use super::scopes::Scopes;
@@ -46,12 +47,6 @@ pub(super) struct VTable {
     pub(super) result: unsafe fn(NonNull<Header>) -> *mut (),
     /// Frees the block; closure and result are gone.
     pub(super) free: unsafe fn(NonNull<Header>),
-}
-
-/// The one who waits for the fiber's end. Locked by the joiner, and by the fiber as it ends.
-#[derive(Debug, Default)]
-pub(crate) struct Join {
-    pub(crate) joiner: Option<WaiterPtr>,
 }
 
 /// The head of a control block.

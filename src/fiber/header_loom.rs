@@ -3,6 +3,7 @@
 //! Freeing it only marks it, and each use looks at the mark. The mark is a cell, so that loom reports a
 //! use that is not ordered before the free even where it comes first.
 
+use super::end::Join;
 use super::reference::FiberRef;
 use super::state::State;
 use super::thread::ThreadBlock;
@@ -11,11 +12,6 @@ use crate::primitives::sync::atomic::AtomicUsize;
 use crate::primitives::sync::{Arc, Mutex, MutexGuard, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-
-#[derive(Debug, Default)]
-pub(crate) struct Join {
-    pub(crate) joiner: Option<WaiterPtr>,
-}
 
 #[repr(C)]
 pub(crate) struct Header {

@@ -1,7 +1,7 @@
 //! Under loom: a fiber's end, its join handle and its counted references, in any order: the result is
 //! dropped once, the block freed once and not touched afterwards, and a joiner wakes.
 
-use super::end::{Unseen, complete, drop_handle, has_ended, link_joiner};
+use super::end::{Joiner, Unseen, complete, drop_handle, has_ended, link_joiner, unlink_joiner};
 use super::reference::FiberRef;
 use super::*;
 use crate::primitives::models::check;
@@ -44,7 +44,9 @@ fn join(fiber: FiberPtr) {
     if !has_ended(fiber) {
         let thread = ThreadBlock::new();
         thread.state().begin_wait();
-        if link_joiner(fiber, WaiterPtr::of_thread(&thread)) {
+        let joiner = Joiner::new(WaiterPtr::of_thread(&thread), 0);
+        // SAFETY: woken by the end alone.
+        if unsafe { link_joiner(fiber, &joiner) } {
             assert_eq!(thread.wait(thread.state(), Ends::default(), None), Outcome::Woken(0));
             assert!(has_ended(fiber), "woken before the end");
         }
@@ -82,6 +84,42 @@ fn an_end_meets_a_join() {
         let ending = ends(fiber);
         join(fiber);
         ending.join().unwrap();
+        finish(fiber);
+    });
+}
+
+/// A select with the handle for a case: waits for the end, unless it is cancelled; returns which.
+fn watch(fiber: FiberPtr, thread: &Arc<ThreadBlock>) -> Outcome {
+    thread.state().begin_wait();
+    let joiner = Joiner::new(WaiterPtr::of_thread(thread), 7);
+    // SAFETY: unlinked below.
+    if !unsafe { link_joiner(fiber, &joiner) } {
+        return Outcome::Woken(7);
+    }
+    let ends = Ends { cancel: true, ..Ends::default() };
+    let outcome = thread.wait(thread.state(), ends, None);
+    run(unlink_joiner(fiber, &joiner));
+    outcome
+}
+
+#[test]
+fn an_end_meets_two_selects_of_which_one_is_cancelled() {
+    check(PREEMPTIONS_OF_THREE, || {
+        let fiber = running();
+        let given_up = ThreadBlock::new();
+        let ending = ends(fiber);
+        let selecting = {
+            let thread = Arc::clone(&given_up);
+            spawn(move || drop(watch(fiber, &thread)))
+        };
+        let settle = given_up.state().cancel();
+        // SAFETY: from this state just now; this thread holds the block.
+        run(unsafe { WaiterPtr::of_thread(&given_up).wake(settle) });
+        // This one is told, whether the end or the other select tells it.
+        assert_eq!(watch(fiber, &ThreadBlock::new()), Outcome::Woken(7));
+        selecting.join().unwrap();
+        ending.join().unwrap();
+        join(fiber);
         finish(fiber);
     });
 }

@@ -45,6 +45,8 @@ pub(crate) struct Ends {
     pub(crate) cancel: bool,
     /// The waiting fiber keeps its thread meanwhile.
     pub(crate) blocks: bool,
+    /// By the kernel.
+    pub(crate) outside: bool,
 }
 
 /// The state word, and what shares its line with it: two words in all.
@@ -266,7 +268,7 @@ mod models;
 mod tests {
     use super::*;
 
-    const PLAIN: Ends = Ends { permit: false, cancel: false, blocks: false };
+    const PLAIN: Ends = Ends { permit: false, cancel: false, blocks: false, outside: false };
 
     fn active() -> State {
         let state = State::fresh();

@@ -4,7 +4,7 @@ use super::*;
 use crate::primitives::sync::Arc;
 use loom::thread;
 
-const ENDS: Ends = Ends { permit: true, cancel: true, blocks: false };
+const ENDS: Ends = Ends { permit: true, cancel: true, blocks: false, outside: false };
 
 /// A fiber that runs.
 fn running() -> Arc<State> {

@@ -52,7 +52,7 @@ impl ThreadBlock {
     /// itself; the state is its own, or that of the fiber that it runs.
     pub(crate) fn wait(&self, state: &State, ends: Ends, deadline: Option<Moment>) -> Outcome {
         let deadline = deadline.filter(|deadline| *deadline != Moment::NEVER);
-        let counts = deadline.is_none() && std::ptr::eq(state, self.state());
+        let counts = deadline.is_none() && !ends.outside && std::ptr::eq(state, self.state());
         self.counted.store(counts, Ordering::Relaxed);
         if let Err(settled) = state.publish(ends) {
             return settled.outcome();

@@ -70,7 +70,8 @@ impl Wait {
     }
 
     fn ends(&self) -> Ends {
-        Ends { permit: self.permit, cancel: self.cancellable, blocks: false }
+        let Wait { permit, cancellable: cancel, outside, .. } = *self;
+        Ends { permit, cancel, blocks: false, outside }
     }
 }
 

@@ -5,9 +5,10 @@
 //!
 //! # Invariants
 //!
-//! 1. A node is linked only inside [`wait`], which does not return before the node is unlinked.
+//! 1. A node is linked only inside [`wait`], which does not return before the node is unlinked, or by a
+//!    select, which unlinks all its nodes before it returns.
 //! 2. A waiter whose wait ended as `Woken` was popped first, under the lock. Only a wait that ended
-//!    otherwise looks for its node again.
+//!    otherwise looks for its node again, and a select, which has others, does in any case.
 //! 3. A node that was popped is not touched any more once its wait is settled: its stack goes on.
 //! 4. A waiter that keeps its thread may see that it was settled before the settler has read whom to
 //!    wake: it takes the lock once more before it goes on, and its block may end. A fiber that left its
@@ -25,7 +26,17 @@ use std::ptr::NonNull;
 pub(crate) struct Node<T> {
     links: Links<Node<T>>,
     waiter: WaiterPtr,
+    /// A select's: what the wait's result word says when this node's source has ended it, whatever
+    /// result the source gives.
+    result: Option<u32>,
     data: T,
+}
+
+impl<T> Node<T> {
+    /// A node of a select, to be linked by [`Queue::link`].
+    pub(crate) fn of_select(waiter: WaiterPtr, result: u32, data: T) -> Node<T> {
+        Node { links: Links::new(), waiter, result: Some(result), data }
+    }
 }
 
 // SAFETY: always the same field, by a raw borrow.
@@ -65,7 +76,31 @@ impl<T: Copy> Queue<T> {
         let node = self.0.pop_front()?;
         // SAFETY: the node was linked, and the caller holds the lock by `&mut self`. The waiter is
         // copied out before the wait is settled (invariant 3).
-        Some(unsafe { node.as_ref().waiter.offer(Outcome::Woken(result)) })
+        Some(unsafe {
+            let node = node.as_ref();
+            node.waiter.offer(Outcome::Woken(node.result.unwrap_or(result)))
+        })
+    }
+
+    /// Appends the node of a select.
+    ///
+    /// # Safety
+    ///
+    /// It is in no list, its waiter is in an open wait, and it stays alive and where it is until
+    /// [`unlink`](Queue::unlink), which comes before that wait returns.
+    pub(crate) unsafe fn link(&mut self, node: NonNull<Node<T>>) {
+        // SAFETY: passed on.
+        unsafe { self.0.push_back(node) };
+    }
+
+    /// Removes the node of a select if it is still linked.
+    ///
+    /// # Safety
+    ///
+    /// It was linked here, and lives.
+    pub(crate) unsafe fn unlink(&mut self, node: NonNull<Node<T>>) {
+        // SAFETY: in this queue, or popped.
+        unsafe { self.0.remove(node) };
     }
 
     /// Wakes the first whose wait has not ended otherwise; false if there is none.
@@ -169,7 +204,7 @@ pub(crate) fn wait<'a, S: Source<'a>>(
     wait: Wait,
 ) -> Waited<S::Ready> {
     let parking = Parking::begin();
-    let node = pin!(Node { links: Links::new(), waiter: parking.waiter(), data });
+    let node = pin!(Node { links: Links::new(), waiter: parking.waiter(), result: None, data });
     let node = node.into_ref();
     {
         let mut inner = source.lock().lock();

@@ -1,7 +1,7 @@
 //! The handle of a fiber: its result, its end, its cancel.
 
 use crate::cancel;
-use crate::fiber::{self, FiberPtr, FiberRef, release_block};
+use crate::fiber::{self, FiberPtr, FiberRef, Joiner, release_block};
 use crate::park::{self, Outcome, Parking, Wait};
 use crate::scheduler::{self, Shared, SpawnOptions};
 use std::fmt;
@@ -116,6 +116,24 @@ impl<T> JoinHandle<T> {
         }
     }
 
+    /// Links one who waits for the fiber's end and leaves the result where it is; false if it has ended.
+    ///
+    /// # Safety
+    ///
+    /// The joiner is in no list, and stays where it is until [`unlink`](JoinHandle::unlink).
+    pub(crate) unsafe fn link(&self, joiner: &Joiner) -> bool {
+        // SAFETY: passed on.
+        self.fiber.is_some_and(|fiber| unsafe { fiber::link_joiner(fiber, joiner) })
+    }
+
+    /// Unlinks a joiner, however its wait has ended.
+    pub(crate) fn unlink(&self, joiner: &Joiner) {
+        let next = self.fiber.and_then(|fiber| fiber::unlink_joiner(fiber, joiner));
+        if let Some(next) = next {
+            scheduler::wake(next);
+        }
+    }
+
     pub(crate) fn reference(&self) -> Option<FiberRef> {
         self.fiber.map(FiberPtr::reference)
     }
@@ -137,18 +155,34 @@ fn wait_for_end(fiber: FiberPtr, wait: Wait) -> bool {
         return true;
     }
     let parking = Parking::begin();
-    if !fiber::link_joiner(fiber, parking.waiter()) {
+    let joiner = Joiner::new(parking.waiter(), 0);
+    // SAFETY: unlinked by `linked`, unless the fiber's end settles this wait.
+    if !unsafe { fiber::link_joiner(fiber, &joiner) } {
         return true;
     }
+    let linked = Linked { fiber, joiner: &joiner };
     let wait = Wait { object: fiber.as_ptr() as usize, ..wait };
     let outcome =
         park::join_by_running(&parking, wait, fiber).unwrap_or_else(|| parking.park(wait));
     if outcome == Outcome::Cancelled {
-        fiber::unlink_joiner(fiber);
         return false;
     }
-    // Whoever settled this wait did it under the lock, and took the waiter out.
+    // Whoever settled this wait did it under the lock, and took the joiner out.
+    std::mem::forget(linked);
     let ended = fiber::has_ended(fiber);
     debug_assert!(ended, "a join that something else ended");
     true
+}
+
+/// Unlinks a joiner whose wait was not ended by the fiber's end.
+struct Linked<'a> {
+    fiber: FiberPtr,
+    joiner: &'a Joiner,
+}
+
+impl Drop for Linked<'_> {
+    fn drop(&mut self) {
+        // The handle is this caller's alone: there is nobody else to tell.
+        let _ = fiber::unlink_joiner(self.fiber, self.joiner);
+    }
 }
