@@ -91,6 +91,11 @@ impl Event {
         self.wait_until(Some(Moment::now().saturating_add(timeout)))
     }
 
+    /// For selects.
+    pub(crate) fn raw(&self) -> &RawEvent {
+        &self.0
+    }
+
     fn wait_until(&self, deadline: Option<Moment>) -> bool {
         charge_current();
         match self.0.wait(Wait { deadline, ..Wait::cancellable("event") }) {

@@ -53,6 +53,7 @@ pub mod oneshot;
 mod poison;
 mod raw_event;
 mod raw_mutex;
+mod raw_notify;
 mod raw_once;
 mod raw_rwlock;
 mod raw_semaphore;
@@ -70,6 +71,7 @@ pub use mutex::{Mutex, MutexGuard};
 pub use notify::Notify;
 pub use once::{Once, OnceState};
 pub use once_lock::OnceLock;
+pub(crate) use raw_notify::Wants;
 pub use rwlock::RwLock;
 pub use rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{

@@ -2,6 +2,7 @@
 
 mod raw_event;
 mod raw_mutex;
+mod raw_notify;
 mod raw_once;
 mod raw_rwlock;
 mod raw_semaphore;

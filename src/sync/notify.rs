@@ -1,10 +1,10 @@
 //! [`Notify`].
 
+use super::raw_notify::RawNotify;
 use crate::cancel;
-use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::park::queue::Waited;
 use crate::park::{Wait, charge_current};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::Lock;
 use std::fmt;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// # Cancellation
 ///
 /// A wait unwinds. A notification that had reached the waiter is not lost: the wait then returns as
-/// usual.
+/// usual. Of a select it is a [case](crate::channel::Selectable): one that was not chosen takes none.
 ///
 /// ```
 /// use volt::sync::{Arc, Notify};
@@ -23,13 +23,7 @@ use std::time::Duration;
 /// volt::go(move || theirs.notify_one());
 /// ready.notified();
 /// ```
-pub struct Notify(Lock<Inner>);
-
-struct Inner {
-    /// A notification that nobody waited for; only while nobody waits.
-    permit: bool,
-    queue: Queue<()>,
-}
+pub struct Notify(RawNotify);
 
 impl Notify {
     /// One without a notification.
@@ -40,7 +34,7 @@ impl Notify {
     /// ```
     #[must_use]
     pub const fn new() -> Notify {
-        Notify(Lock::new(Inner { permit: false, queue: Queue::new() }))
+        Notify(RawNotify::new())
     }
 
     /// Wakes the one who has waited longest; if nobody waits, the next one will not have to.
@@ -51,14 +45,7 @@ impl Notify {
     /// notify.notified();
     /// ```
     pub fn notify_one(&self) {
-        let mut wakes = Wakes::new();
-        {
-            let mut inner = self.0.lock();
-            if !inner.queue.wake_one(0, &mut wakes) {
-                inner.permit = true;
-            }
-        }
-        wakes.wake();
+        self.0.notify_one();
     }
 
     /// Wakes all who wait now, and nobody who comes later.
@@ -71,9 +58,7 @@ impl Notify {
     /// assert!(!notify.notified_timeout(Duration::ZERO));
     /// ```
     pub fn notify_waiters(&self) {
-        let mut wakes = Wakes::new();
-        self.0.lock().queue.wake_all(0, &mut wakes);
-        wakes.wake();
+        self.0.notify_waiters();
     }
 
     /// Waits for a notification.
@@ -99,37 +84,18 @@ impl Notify {
         self.wait(Some(Moment::now().saturating_add(timeout)))
     }
 
+    /// For selects.
+    pub(crate) fn raw(&self) -> &RawNotify {
+        &self.0
+    }
+
     fn wait(&self, deadline: Option<Moment>) -> bool {
         charge_current();
-        let object = &raw const *self as usize;
-        let how = Wait { object, deadline, ..Wait::cancellable("notify") };
-        match wait(Enter { notify: self }, Place::Back, (), how) {
+        match self.0.wait(Wait { deadline, ..Wait::cancellable("notify") }) {
             Waited::Ready(()) | Waited::Woken(_) => true,
             Waited::TimedOut => false,
             Waited::Cancelled => cancel::unwind(),
         }
-    }
-}
-
-struct Enter<'a> {
-    notify: &'a Notify,
-}
-
-impl<'a> Source<'a> for Enter<'a> {
-    type Inner = Inner;
-    type Data = ();
-    type Ready = ();
-
-    fn lock(&self) -> &'a Lock<Inner> {
-        &self.notify.0
-    }
-
-    fn queue<'q>(&self, inner: &'q mut Inner) -> &'q mut Queue<()> {
-        &mut inner.queue
-    }
-
-    fn enter(&mut self, inner: &mut Inner) -> Option<()> {
-        std::mem::take(&mut inner.permit).then_some(())
     }
 }
 
@@ -141,6 +107,6 @@ impl Default for Notify {
 
 impl fmt::Debug for Notify {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Notify").field("permit", &self.0.lock().permit).finish_non_exhaustive()
+        f.debug_struct("Notify").field("permit", &self.0.has_permit()).finish_non_exhaustive()
     }
 }

@@ -5,10 +5,11 @@
 //! the lock; Acquire there pairs with Release of who sets it.
 
 use crate::park::Wait;
-use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::park::queue::{Node, Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering::*};
+use std::ptr::NonNull;
 
 #[derive(Debug)]
 pub(crate) struct RawEvent {
@@ -51,6 +52,32 @@ impl RawEvent {
         }
         let how = Wait { object: &raw const *self as usize, ..how };
         wait(Enter { event: self }, Place::Back, (), how)
+    }
+}
+
+// The nodes of selects.
+impl RawEvent {
+    /// Links `node` unless it has been set; false if so.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Queue::link`].
+    pub(crate) unsafe fn link(&self, node: NonNull<Node<()>>) -> bool {
+        let mut queue = self.queue.lock();
+        if self.is_set() {
+            return false;
+        }
+        // SAFETY: passed on.
+        unsafe { queue.link(node) };
+        true
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Queue::unlink`].
+    pub(crate) unsafe fn unlink(&self, node: NonNull<Node<()>>) {
+        // SAFETY: passed on.
+        unsafe { self.queue.lock().unlink(node) };
     }
 }
 
