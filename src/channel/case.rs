@@ -1,45 +1,58 @@
-//! What a select can wait for: the open [`Case`], and the internals that every case brings.
+//! What a select can wait for: [`Selectable`], its internals, and channels as cases. Other cases are in
+//! `cases`, and in the rooms above that have them; those of others in `open`.
 
-use super::core::{Entry, Woken, deliver};
+use super::core::{Woken, deliver};
 use super::error::{RecvError, SendError};
-use super::node::{End, Wakes};
+use super::node::Wakes;
+use super::open::Open;
 use super::parcel::Parcel;
 use super::receiver::{Flavor, Receiver};
+use super::select_node::SelectNode;
 use super::selected::SelectedOperation;
 use super::sender::Sender;
 use super::state::{Received, Sent, Side};
-use crate::fiber::WaiterPtr;
 use crate::primitives::clock::Moment;
 use crate::time::Instant;
 use std::alloc::Layout;
 use std::fmt;
-use std::ptr::NonNull;
 
-/// Something that a select can wait for.
+/// What a select can wait for: a case has one effect, and of the cases of a select exactly one has its
+/// effect, whose output it gives.
 ///
-/// A case has one effect: a message is received, a place for one is taken, a time has come. Of the
-/// cases of a select exactly one has its effect, and its output is that effect's. Cases stand in
-/// [`select!`](macro@crate::channel::select) as `wait(case) -> output => ...`, and in a
-/// [`Select`](super::Select) by [`Select::case`](super::Select::case).
+/// Cases stand in [`select!`](macro@crate::channel::select) as `wait(case) -> output => ...`, and in a
+/// [`Select`](super::Select) by [`Select::case`](super::Select::case). To make one of your own implement
+/// [`Case`](super::Case), which is open; this trait follows from it.
 ///
-/// The trait is implemented in this crate only: what a case does under its source's lock is not for
-/// others to get wrong.
+/// | case | it is chosen when | the effect | the output |
+/// |---|---|---|---|
+/// | [`Receiver`] | a message comes, or all senders are gone | it is received | as of `recv` |
+/// | [`Sender`] | there is room, or all receivers are gone | a place is taken | a [`Permit`] |
+/// | [`time::Instant`](crate::time::Instant), as of [`time::after`](crate::time::after) | it has come | none | the instant |
+/// | [`JoinHandle`](crate::JoinHandle), [`ScopedJoinHandle`](crate::thread::ScopedJoinHandle) | the fiber has ended | none: `join` gives the result, at once | `()` |
+/// | [`JoinSet`](crate::scope::JoinSet) | one of its fibers has ended | none: `join_next` gives the result, at once | `()` |
+/// | [`cancel::Token`](crate::cancel::Token) | it is cancelled | none | `()` |
+/// | [`sync::Event`](crate::sync::Event) | it is set | none | `()` |
+/// | [`sync::Notify`](crate::sync::Notify) | there is a notification | it is taken | `()` |
+/// | `readable()`, `writable()` of the sockets of [`net`](crate::net) | an operation need not wait | none | `io::Result<()>` |
+/// | any [`Case`](super::Case) | it says so | its own | its own |
 ///
 /// ```
 /// use std::time::Duration;
+/// use volt::cancel::Token;
 /// use volt::channel::{select, unbounded};
-/// use volt::time::Instant;
 ///
 /// let (s, r) = unbounded::<u8>();
-/// let soon = Instant::now() + Duration::from_millis(2);
-/// let late = select! {
-///     wait(r) -> message => message.is_err(),
-///     wait(soon) -> _ => true,
-/// };
-/// assert!(late);
+/// let stop = Token::new();
+/// let fiber = volt::go(|| 7);
+/// select! {
+///     recv(r) -> _ => unreachable!("nobody sends"),
+///     wait(stop) -> () => unreachable!("nobody cancels"),
+///     wait(volt::time::after(Duration::from_secs(60))) -> _ => unreachable!("not so long"),
+///     wait(fiber) -> () => assert_eq!(fiber.join().unwrap(), 7),
+/// }
 /// # drop(s);
 /// ```
-pub trait Case: Source {
+pub trait Selectable: Source {
     /// What the case gives when it was chosen.
     type Output<'a>
     where
@@ -72,7 +85,8 @@ pub enum Purpose {
 /// The internals of a case; public in name only.
 ///
 /// The select tries each case by `attempt`. If none is ready it links one node into each, waits, and
-/// unlinks all; a node's end says what its source did.
+/// unlinks all. Who settles the wait says by its result word which node's source it was; what that
+/// means, the node's end says for a channel, and `hands_over` for all others.
 #[doc(hidden)]
 pub trait Source {
     /// Lets the case have its effect, if it can now.
@@ -112,6 +126,22 @@ pub trait Source {
     /// It was linked here for this purpose.
     unsafe fn unlink(&self, _node: &SelectNode, _purpose: Purpose) {}
 
+    /// For a case without an `End`: whoever settles the wait for it has had the case's effect, or there
+    /// is none. Otherwise the select has to look again.
+    fn hands_over(&self) -> bool {
+        false
+    }
+
+    /// Does something else than fibers end a wait for it?
+    fn is_outside(&self) -> bool {
+        false
+    }
+
+    /// The case is somebody else's code, which has the waiter before the wait begins.
+    fn open(&self) -> Option<&dyn Open> {
+        None
+    }
+
     /// There is a message in the parcel, which the source put there.
     ///
     /// # Safety
@@ -128,36 +158,17 @@ pub trait Source {
     fn withdraw(&self) {}
 
     /// What tells this case from others.
-    fn address(&self) -> *const () {
-        std::ptr::from_ref(self).cast()
+    fn identity(&self) -> Identity {
+        Identity { address: std::ptr::from_ref(self).cast(), open: false }
     }
 }
 
-/// A node of a select.
-pub struct SelectNode(Entry);
-
-impl SelectNode {
-    pub(super) fn new(waiter: WaiterPtr, result: u32, slot: *mut ()) -> SelectNode {
-        SelectNode(Entry::new(waiter, result, slot))
-    }
-
-    pub(super) fn end(&self) -> End {
-        self.0.end()
-    }
-
-    pub(super) fn reclaim(&self) {
-        self.0.reclaim();
-    }
-
-    fn entry(&self) -> NonNull<Entry> {
-        NonNull::from(&self.0)
-    }
-}
-
-impl fmt::Debug for SelectNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SelectNode").field(&self.0.end()).finish()
-    }
+/// A case, as one can tell it from others that live at the same time. One of somebody's own may have the
+/// address of one of volt's, if that is its first field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub(super) address: *const (),
+    pub(super) open: bool,
 }
 
 impl<T> Source for Sender<T> {
@@ -208,7 +219,7 @@ fn receive_side(purpose: Purpose) -> Side {
 unsafe fn link<T>(core: &super::core::Core<T>, node: &SelectNode, side: Side) -> bool {
     let mut wakes: Woken = Wakes::new();
     let mut state = core.lock();
-    if state.is_possible(side, Some(node.0.waiter())) {
+    if state.is_possible(side, Some(node.waiter())) {
         return false;
     }
     // SAFETY: passed on; not possible, under this lock.
@@ -302,22 +313,7 @@ impl<T> Source for Receiver<T> {
     }
 }
 
-/// A time that comes.
-impl Source for Instant {
-    fn attempt(&self, _parcel: &mut Parcel) -> Attempt {
-        if self.is_ready() { Attempt::Chosen } else { Attempt::NotReady }
-    }
-
-    fn is_ready(&self) -> bool {
-        self.0 <= Moment::now()
-    }
-
-    fn due(&self) -> Option<Instant> {
-        Some(*self)
-    }
-}
-
-impl<T> Case for Receiver<T> {
+impl<T> Selectable for Receiver<T> {
     type Output<'a>
         = Result<T, RecvError>
     where
@@ -328,28 +324,18 @@ impl<T> Case for Receiver<T> {
     }
 }
 
-impl<T> Case for Sender<T> {
+impl<T> Selectable for Sender<T> {
     type Output<'a>
         = Permit<'a, T>
     where
         T: 'a;
 
     fn complete<'a>(&'a self, chosen: SelectedOperation<'a>) -> Permit<'a, T> {
-        Permit { sender: self, promised: chosen.into_promise(self.address()) }
+        Permit { sender: self, promised: chosen.into_promise(self.identity()) }
     }
 }
 
-/// The output is the instant itself.
-impl Case for Instant {
-    type Output<'a> = Instant;
-
-    fn complete(&self, chosen: SelectedOperation<'_>) -> Instant {
-        chosen.into_promise(self.address());
-        *self
-    }
-}
-
-/// The right to send one message at once, which a [`Sender`] as a [`Case`] gives.
+/// The right to send one message at once, which a [`Sender`] as a case gives.
 ///
 /// Dropped, it gives its place back.
 ///

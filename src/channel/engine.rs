@@ -5,10 +5,13 @@
 //! channel for one node, by a time-out or a cancel for none, or by the select itself, when it finds
 //! a case ready while it links its nodes.
 
-use super::case::{Attempt, Purpose, SelectNode, Source};
+use super::case::{Attempt, Purpose, Source};
 use super::node::End;
 use super::parcel::Parcel;
+use super::registered::Registered;
+use super::select_node::SelectNode;
 use super::selected::SelectedOperation;
+use super::ticket::READY;
 use crate::cancel;
 use crate::fiber;
 use crate::park::{self, Outcome, Parking, Wait};
@@ -56,9 +59,6 @@ enum Round<'a> {
     /// Something changed, or the time is over: try again.
     Look,
 }
-
-/// The result word of a wait that the select ended itself.
-const READY: u32 = u32::MAX;
 
 /// Nodes that stand on the stack; a select with more cases allocates.
 const FEW: usize = 4;
@@ -153,6 +153,7 @@ fn wait<'a>(
     purpose: Purpose,
     mut parcel: Parcel,
 ) -> Round<'a> {
+    let registered = Registered::new(cases, purpose);
     let parking = Parking::begin();
     let layouts = cases.iter().map(|case| case.source.layout());
     // One room for whatever comes: only who settles the wait writes.
@@ -173,9 +174,10 @@ fn wait<'a>(
         many = (0..cases.len()).map(node).collect();
         &many[..]
     };
-    let outcome = park_linked(&parking, cases, nodes, deadline, purpose);
+    let outcome = park_linked(&parking, cases, nodes, deadline, purpose, &registered);
     match outcome {
         Outcome::Woken(READY) | Outcome::TimedOut => Round::Look,
+        Outcome::Woken(_) if purpose == Purpose::Watch => Round::Look,
         Outcome::Woken(position) => {
             let (case, node) = (cases[position as usize], &nodes[position as usize]);
             node.reclaim();
@@ -197,7 +199,12 @@ fn park_linked(
     nodes: &[SelectNode],
     deadline: Option<Moment>,
     purpose: Purpose,
+    registered: &Registered<'_, '_>,
 ) -> Outcome {
+    let _armed = match registered.arm(parking.waiter()) {
+        Ok(armed) => armed,
+        Err(result) => return parking.end(result),
+    };
     let mut linked = Linked { cases, nodes, purpose, count: 0 };
     for (case, node) in cases.iter().zip(nodes) {
         // SAFETY: `linked` unlinks it before it goes.
@@ -208,7 +215,8 @@ fn park_linked(
     }
     let due = cases.iter().filter_map(|case| case.source.due()).map(|due| due.0);
     let deadline = due.chain(deadline).min();
-    parking.park(Wait { deadline, ..Wait::cancellable("select") })
+    let outside = cases.iter().any(|case| case.source.is_outside());
+    parking.park(Wait { deadline, outside, ..Wait::cancellable("select") })
 }
 
 /// Unlinks the first `count` nodes when it goes.
@@ -230,7 +238,7 @@ impl Drop for Linked<'_, '_> {
     }
 }
 
-/// What a channel's ending the wait comes to.
+/// What a source's ending the wait comes to.
 fn conclude<'a>(case: Listed<'a>, end: End, mut parcel: Parcel) -> Round<'a> {
     match end {
         End::Done => {
@@ -243,6 +251,9 @@ fn conclude<'a>(case: Listed<'a>, end: End, mut parcel: Parcel) -> Round<'a> {
             Round::Chosen(SelectedOperation::new(case, parcel, true))
         }
         End::Promised if case.source.collect(&mut parcel) => {
+            Round::Chosen(SelectedOperation::new(case, parcel, true))
+        }
+        End::Open if case.source.hands_over() => {
             Round::Chosen(SelectedOperation::new(case, parcel, true))
         }
         End::Promised | End::Look | End::Open => Round::Look,

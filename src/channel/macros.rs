@@ -11,8 +11,17 @@ pub mod internal {
     use super::super::selected::SelectedOperation;
     use std::time::Duration;
 
-    pub use super::super::case::{Case, Source};
+    pub use super::super::case::{Selectable, Source};
     pub use super::super::engine::Listed;
+
+    /// Finds the case behind references and smart pointers, by the rules of method calls.
+    pub trait AsCase: Selectable {
+        fn __as_case(&self) -> &Self {
+            self
+        }
+    }
+
+    impl<C: Selectable> AsCase for C {}
 
     /// The number of the case that was chosen; one that no case has, if none was.
     #[inline]
@@ -54,7 +63,7 @@ pub mod internal {
 /// |---|---|
 /// | `recv(r) -> message => body` | there is a message, or all senders are gone |
 /// | `send(s, value) -> result => body` | there is room, or all receivers are gone |
-/// | `wait(case) -> output => body` | the [`Case`](crate::channel::Case) says so |
+/// | `wait(case) -> output => body` | the [case](crate::channel::Selectable) is: a fiber's end, a cancel, a time, a socket, ... |
 /// | `default => body` | no other is, now |
 /// | `default(timeout) => body` | no other has been for that long |
 ///
@@ -220,10 +229,16 @@ macro_rules! __select_internal {
         (wait ($c:expr) () $pattern:tt $body:tt) $($rest:tt)*
     ) => {
         match $c {
-            ref handle => $crate::__select_internal!(
-                @bind $biased $default
-                [$($bound)* (wait handle $number () $pattern $body)] ($number + 1) $($rest)*
-            ),
+            ref handle => {
+                use $crate::channel::internal::AsCase as _;
+                // What is behind references and pointers, too.
+                let handle = handle.__as_case();
+                $crate::__select_internal!(
+                    @bind $biased $default
+                    [$($bound)* (wait handle $number () $pattern $body)]
+                    ($number + 1) $($rest)*
+                )
+            }
         }
     };
 

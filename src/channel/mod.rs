@@ -39,14 +39,21 @@
 //! wait is not ended by a cancel or a time-out: a receiver of a rendezvous channel that was paired with
 //! a `select`'s send waits until the sender's message has been made.
 //!
+//! # Waiting for other things too
+//!
+//! A select takes ends of fibers, cancels, times, events, notifications and sockets besides, by
+//! `wait(case) -> output => ...`: see [`Selectable`] for all of them, and [`Case`] to make your own.
+//!
 //! # What differs from `crossbeam-channel`
 //!
 //! - Deadlines may be `volt::time`'s instants too.
 //! - If the expression of a chosen `send` in `select!` panics, the operation is given up; there the
 //!   process is aborted.
-//! - `select!` has one more kind of case, [`wait`](Case).
+//! - `select!` has one more kind of case, `wait`, which stands for [anything](Selectable) that one can wait
+//!   for; [`Case`] adds to that.
 
 mod case;
+mod cases;
 mod core;
 mod engine;
 mod error;
@@ -54,16 +61,21 @@ mod iter;
 mod macros;
 mod make;
 mod node;
+mod open;
 mod parcel;
 mod receiver;
+mod registered;
 mod select;
+mod select_node;
 mod selected;
 mod sender;
 mod state;
+mod ticket;
 mod timed;
 
 pub use crate::{select, select_biased};
-pub use case::{Case, Permit};
+pub(crate) use case::{Attempt, Purpose, Source};
+pub use case::{Permit, Selectable};
 pub use error::{
     ReadyTimeoutError, RecvError, RecvTimeoutError, SelectTimeoutError, SendError,
     SendTimeoutError, TryReadyError, TryRecvError, TrySelectError, TrySendError,
@@ -72,7 +84,10 @@ pub use iter::{IntoIter, Iter, TryIter};
 #[doc(hidden)]
 pub use macros::internal;
 pub use make::{after, at, bounded, never, tick, unbounded};
+pub use open::{Case, Waiter};
+pub(crate) use parcel::Parcel;
 pub use receiver::Receiver;
 pub use select::Select;
+pub(crate) use select_node::{Other, SelectNode};
 pub use selected::SelectedOperation;
 pub use sender::Sender;

@@ -1,4 +1,6 @@
-//! The room under loom: the state machine and its nodes, whose protocol has models.
+//! The room under loom: what has a protocol with models: the state machine and its nodes, the ticket of
+//! cases of others.
 
 mod node;
 mod state;
+mod ticket;

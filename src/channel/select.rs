@@ -1,6 +1,6 @@
 //! Selects over a list that is made while the program runs.
 
-use super::case::{Case, Source};
+use super::case::{Selectable, Source};
 use super::engine::{self, Listed, Patience};
 use super::error::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
 use super::receiver::Receiver;
@@ -104,7 +104,7 @@ impl<'a> Select<'a> {
         self.add(r)
     }
 
-    /// Adds any [`Case`] and returns its number.
+    /// Adds any [case](Selectable) and returns its number.
     ///
     /// ```
     /// use std::time::Duration;
@@ -116,7 +116,7 @@ impl<'a> Select<'a> {
     /// select.case(&soon);
     /// assert_eq!(select.select().complete(&soon), soon);
     /// ```
-    pub fn case<C: Case>(&mut self, case: &'a C) -> usize {
+    pub fn case<C: Selectable>(&mut self, case: &'a C) -> usize {
         self.add(case)
     }
 

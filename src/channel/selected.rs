@@ -1,6 +1,6 @@
 //! What a select chose, to be completed.
 
-use super::case::{Case, Source};
+use super::case::{Identity, Selectable, Source};
 use super::engine::Listed;
 use super::error::{RecvError, SendError};
 use super::parcel::Parcel;
@@ -79,8 +79,8 @@ impl<'a> SelectedOperation<'a> {
     /// ```
     #[track_caller]
     pub fn send<T>(self, s: &Sender<T>, msg: T) -> Result<(), SendError<T>> {
-        self.check(s.address(), "sender");
-        if self.into_promise(s.address()) { s.core.keep(msg) } else { Err(SendError(msg)) }
+        self.check(s.identity(), "sender");
+        if self.into_promise(s.identity()) { s.core.keep(msg) } else { Err(SendError(msg)) }
     }
 
     /// Completes a receive.
@@ -104,13 +104,13 @@ impl<'a> SelectedOperation<'a> {
     /// ```
     #[track_caller]
     pub fn recv<T>(mut self, r: &Receiver<T>) -> Result<T, RecvError> {
-        self.check(r.address(), "receiver");
+        self.check(r.identity(), "receiver");
         self.completed = true;
         // SAFETY: it was filled by this receiver, so with its type.
         unsafe { self.parcel.take() }.ok_or(RecvError)
     }
 
-    /// Completes any [`Case`].
+    /// Completes any [case](Selectable).
     ///
     /// # Panics
     ///
@@ -126,23 +126,21 @@ impl<'a> SelectedOperation<'a> {
     /// assert_eq!(select.select().complete(&r), Ok(1));
     /// ```
     #[track_caller]
-    pub fn complete<C: Case>(self, case: &'a C) -> C::Output<'a> {
-        self.check(case.address(), "case");
+    pub fn complete<C: Selectable>(self, case: &'a C) -> C::Output<'a> {
+        self.check(case.identity(), "case");
         case.complete(self)
     }
 
     #[track_caller]
-    fn check(&self, address: *const (), what: &str) {
-        assert!(
-            std::ptr::eq(self.case.source.address(), address),
-            "passed a {what} that wasn't selected"
-        );
+    fn check(&self, identity: Identity, what: &str) {
+        let selected = self.case.source.identity() == identity;
+        assert!(selected, "passed a {what} that wasn't selected");
     }
 
     /// Completes it: was there a promise? It is the caller's from now on.
     #[track_caller]
-    pub(super) fn into_promise(mut self, address: *const ()) -> bool {
-        self.check(address, "case");
+    pub(crate) fn into_promise(mut self, identity: Identity) -> bool {
+        self.check(identity, "case");
         self.completed = true;
         self.promised
     }

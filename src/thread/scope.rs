@@ -244,6 +244,11 @@ impl Builder {
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
+    /// The handle of the fiber itself.
+    pub(crate) fn fiber(&self) -> &JoinHandle<()> {
+        &self.fiber
+    }
+
     /// Waits for the fiber's end and returns its result.
     ///
     /// # Errors

@@ -11,6 +11,24 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 pub use std::time::Duration;
 pub use timeout::{Elapsed, deadline, timeout, timeout_at};
 
+/// The instant when `duration` will have passed; of a select a [case](crate::channel::Selectable). One that
+/// is past the clock's range does not come.
+///
+/// ```
+/// use volt::channel::{select, unbounded};
+/// use volt::time::{Duration, after};
+///
+/// let (_s, r) = unbounded::<u8>();
+/// let came = select! {
+///     recv(r) -> _ => true,
+///     wait(after(Duration::from_millis(1))) -> _ => false,
+/// };
+/// assert!(!came);
+/// ```
+pub fn after(duration: Duration) -> Instant {
+    Instant(Moment::now().saturating_add(duration))
+}
+
 /// A point in time on the runtime's monotonic clock; mirrors [`std::time::Instant`].
 ///
 /// ```

@@ -1,0 +1,31 @@
+//! A time that comes.
+
+use super::super::case::{Attempt, Selectable, Source};
+use super::super::parcel::Parcel;
+use super::super::selected::SelectedOperation;
+use crate::primitives::clock::Moment;
+use crate::time::Instant;
+
+impl Source for Instant {
+    fn attempt(&self, _parcel: &mut Parcel) -> Attempt {
+        if self.is_ready() { Attempt::Chosen } else { Attempt::NotReady }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0 <= Moment::now()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        Some(*self)
+    }
+}
+
+/// The output is the instant itself.
+impl Selectable for Instant {
+    type Output<'a> = Instant;
+
+    fn complete(&self, chosen: SelectedOperation<'_>) -> Instant {
+        chosen.into_promise(self.identity());
+        *self
+    }
+}

@@ -1,0 +1,59 @@
+//! The cancel of a token.
+
+use super::super::case::{Attempt, Purpose, Selectable, Source};
+use super::super::parcel::Parcel;
+use super::super::select_node::SelectNode;
+use super::super::selected::SelectedOperation;
+use crate::cancel::Token;
+
+impl Source for Token {
+    fn attempt(&self, _parcel: &mut Parcel) -> Attempt {
+        if self.is_cancelled() { Attempt::Chosen } else { Attempt::NotReady }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_cancelled()
+    }
+
+    fn hands_over(&self) -> bool {
+        true
+    }
+
+    unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
+        self.waiters().link_as(node.waiter(), node.result(), || self.is_cancelled())
+    }
+
+    unsafe fn unlink(&self, node: &SelectNode, _purpose: Purpose) {
+        self.waiters().unlink_as(node.waiter(), node.result());
+    }
+}
+
+/// Chosen when the token is cancelled.
+///
+/// ```
+/// use volt::cancel::Token;
+/// use volt::channel::{select, unbounded};
+///
+/// let stop = Token::new();
+/// let theirs = stop.child();
+/// let (s, work) = unbounded::<u32>();
+/// let worker = volt::go(move || {
+///     let mut done = 0;
+///     loop {
+///         select! {
+///             recv(work) -> item => done += item.unwrap(),
+///             wait(theirs) -> () => return done,
+///         }
+///     }
+/// });
+/// stop.cancel();
+/// assert_eq!(worker.join().unwrap(), 0);
+/// # drop(s);
+/// ```
+impl Selectable for Token {
+    type Output<'a> = ();
+
+    fn complete(&self, chosen: SelectedOperation<'_>) {
+        chosen.into_promise(self.identity());
+    }
+}
