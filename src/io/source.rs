@@ -4,18 +4,19 @@
 //! # Invariants
 //!
 //! 1. The descriptor is registered with a driver when a fiber of that driver's runtime first has to
-//!    wait for it, and stays so until it is closed. One that is used under two runtimes has a
+//!    wait for it (or a thread in a select, whose driver is the default runtime's), and stays so until it
+//!    is closed. One that is used under two runtimes has a
 //!    registration with each.
 //! 2. A registration is dropped before its descriptor is closed.
 //! 3. System calls on fibers return their error by value, never through `errno`, whose address the
 //!    compiler may keep from before a switch. So an operation is a `rustix` call.
 
 use crate::cancel;
-use crate::driver::{Direction, IoNode, Registration};
+use crate::driver::{Direction, Driver, IoNode, Registration};
 use crate::fiber::FiberPtr;
 use crate::park::{self, Outcome, Parking, Wait};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::{Mutex, OnceLock};
+use crate::primitives::sync::{Arc, Mutex, OnceLock};
 use crate::scheduler::Shared;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -140,7 +141,11 @@ impl Source {
     #[inline]
     fn registration(&self, fiber: FiberPtr) -> Option<&Registration> {
         // SAFETY: a fiber's scheduler outlives the fiber.
-        let driver = unsafe { &(*Shared::of(fiber)).driver };
+        self.registration_with(unsafe { &(*Shared::of(fiber)).driver })
+    }
+
+    #[inline]
+    pub(super) fn registration_with(&self, driver: &Arc<Driver>) -> Option<&Registration> {
         let mut at = self.registered.get();
         while let Some(registered) = at {
             if registered.registration.belongs_to(driver) {
@@ -155,12 +160,16 @@ impl Source {
     /// that has changed since, the kernel reports it at once.
     #[cold]
     fn register(&self, fiber: FiberPtr, blocked: Direction) -> io::Result<()> {
+        // SAFETY: a fiber's scheduler outlives the fiber.
+        self.register_with(unsafe { &(*Shared::of(fiber)).driver }, blocked)
+    }
+
+    /// As [`register`](Source::register).
+    pub(super) fn register_with(&self, driver: &Arc<Driver>, blocked: Direction) -> io::Result<()> {
         let _lock = self.registering.lock();
-        if self.registration(fiber).is_some() {
+        if self.registration_with(driver).is_some() {
             return Ok(());
         }
-        // SAFETY: a fiber's scheduler outlives the fiber.
-        let driver = unsafe { &(*Shared::of(fiber)).driver };
         let registration = driver.register(self.fd.as_raw_fd(), blocked)?;
         let made = Registered { registration, next: OnceLock::new() };
         let Err(made) = self.registered.set(made) else { return Ok(()) };

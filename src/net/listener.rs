@@ -6,6 +6,7 @@
 //! whether a connection is there. If someone else takes it between the two calls, their `accept`
 //! blocks its thread until the next connection comes. `From` documents it.
 
+use super::Readiness;
 use super::address;
 use super::socket::Socket;
 use super::stream::TcpStream;
@@ -131,6 +132,41 @@ impl TcpListener {
     /// None today; the signature is the standard library's.
     pub fn try_clone(&self) -> io::Result<TcpListener> {
         Ok(TcpListener(Arc::clone(&self.0)))
+    }
+
+    /// That there is a connection to be accepted, as a [case](crate::channel::Selectable) of a select. Where
+    /// several accept, somebody else may be faster.
+    ///
+    /// ```
+    /// use volt::cancel::Token;
+    /// use volt::channel::select;
+    /// use volt::net::{TcpListener, TcpStream};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let (address, stop) = (listener.local_addr()?, Token::new());
+    /// let theirs = stop.clone();
+    /// let server = volt::go(move || -> std::io::Result<u32> {
+    ///     let mut served = 0;
+    ///     loop {
+    ///         select! {
+    ///             wait(listener.readable()) -> ready => {
+    ///                 ready?;
+    ///                 listener.accept()?;
+    ///                 served += 1;
+    ///             }
+    ///             wait(theirs) -> () => return Ok(served),
+    ///         }
+    ///     }
+    /// });
+    /// TcpStream::connect(address)?;
+    /// stop.cancel();
+    /// assert!(server.join().unwrap()? <= 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn readable(&self) -> Readiness<'_> {
+        self.socket().readable()
     }
 
     /// Waits for a connection and returns it with the address of its remote end.

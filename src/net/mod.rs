@@ -47,6 +47,7 @@ mod listener;
 mod socket;
 mod stream;
 
+pub use crate::io::Readiness;
 pub use listener::{Incoming, TcpListener};
 pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,

@@ -6,7 +6,7 @@
 //!    `MSG_DONTWAIT` each time, listeners keep `O_NONBLOCK` set (but see `listener.rs`).
 //! 2. So a stream's descriptor stays in blocking mode, and can become a standard one at any time.
 
-use crate::io::{Source, Wanted};
+use crate::io::{Readiness, Source, Wanted};
 use crate::park;
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,6 +90,14 @@ impl Socket {
 
     pub(super) fn set_nonblocking(&self, nonblocking: bool) {
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
+    }
+
+    pub(super) fn readable(&self) -> Readiness<'_> {
+        Readiness::read(&self.source)
+    }
+
+    pub(super) fn writable(&self) -> Readiness<'_> {
+        Readiness::write(&self.source)
     }
 
     /// Does an operation that takes something from the socket.

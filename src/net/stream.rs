@@ -1,5 +1,6 @@
 //! A TCP connection.
 
+use super::Readiness;
 use super::address;
 use super::connect::connect;
 use super::socket::Socket;
@@ -141,6 +142,42 @@ impl TcpStream {
     /// None today; the signature is the standard library's.
     pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
         Ok(self.0.write_timeout().load())
+    }
+
+    /// That a read need not wait, as a [case](crate::channel::Selectable) of a select: there is data, or the
+    /// end of it, or an error.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    /// use volt::channel::{select, unbounded};
+    /// use volt::net::{TcpListener, TcpStream};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let mut client = TcpStream::connect(listener.local_addr()?)?;
+    /// let (mut server, _) = listener.accept()?;
+    /// let (_s, orders) = unbounded::<u8>();
+    /// client.write_all(b"hello")?;
+    /// select! {
+    ///     recv(orders) -> _ => unreachable!("nobody sends"),
+    ///     wait(server.readable()) -> ready => {
+    ///         ready?;
+    ///         let mut word = [0; 5];
+    ///         server.read_exact(&mut word)?;
+    ///         assert_eq!(&word, b"hello");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn readable(&self) -> Readiness<'_> {
+        self.0.readable()
+    }
+
+    /// That a write need not wait, as a [case](crate::channel::Selectable) of a select: there is room, or an
+    /// error.
+    pub fn writable(&self) -> Readiness<'_> {
+        self.0.writable()
     }
 
     /// Receives data without taking it off the connection: the next read gets it again.

@@ -101,7 +101,7 @@ impl Handle {
 
 /// Hands `f` the scheduler that the caller is on, or the default runtime's.
 #[inline]
-pub(super) fn with_scheduler_here<R>(f: impl FnOnce(&Shared) -> R) -> R {
+pub(crate) fn with_scheduler_here<R>(f: impl FnOnce(&Shared) -> R) -> R {
     match scheduler::current() {
         // SAFETY: it lives while one of its workers runs us.
         Some(shared) => f(unsafe { &*shared }),

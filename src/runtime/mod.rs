@@ -23,3 +23,4 @@ pub use runtime::{Runtime, ShutdownError};
 pub use runtime::{go, run, yield_now};
 
 pub(crate) use default::spawn_current;
+pub(crate) use handle::with_scheduler_here;

@@ -1,0 +1,171 @@
+//! A descriptor's readiness as a case of a select.
+//!
+//! The node waits in the descriptor's registration as that of an operation does, also a plain thread's,
+//! whose operations need none: it is the default runtime's driver that tells it. An event says that it is
+//! worth looking, and the look is `poll(2)`: so the case is chosen only when it is true.
+
+use super::source::Source;
+use crate::channel::{
+    Attempt, Other, Parcel, Purpose, SelectNode, Selectable, SelectedOperation,
+    Source as CaseSource,
+};
+use crate::driver::{Direction, Driver, IoNode, Registration};
+use crate::fiber;
+use crate::primitives::sync::Arc;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::runtime::with_scheduler_here;
+use crate::scheduler::Shared;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+
+/// That a socket is readable or writable, as a [case](Selectable) of a select: an operation need not wait
+/// then, be it that there is something, room for something, an end or an error.
+///
+/// Made by `readable` and `writable` of the sockets of [`net`](crate::net). The operation is not carried
+/// out: somebody else may be faster, and on a socket in its usual mode it would wait then. A connection
+/// that many use is put into non-blocking mode.
+///
+/// The output is an error only if the socket cannot be watched. On a plain thread the default runtime
+/// watches it, and is started if need be.
+pub struct Readiness<'s> {
+    source: &'s Source,
+    direction: Direction,
+    /// The driver refused the descriptor: an operation will tell why.
+    refused: AtomicBool,
+}
+
+impl<'s> Readiness<'s> {
+    pub(crate) fn read(source: &'s Source) -> Readiness<'s> {
+        Readiness { source, direction: Direction::Read, refused: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn write(source: &'s Source) -> Readiness<'s> {
+        Readiness { direction: Direction::Write, ..Readiness::read(source) }
+    }
+
+    /// Is it so now? If not, a wait may follow, in which no runtime can be started any more.
+    fn look(&self) -> bool {
+        let ready = self.poll();
+        if !ready && fiber::current().is_none() {
+            drop(driver_here());
+        }
+        ready
+    }
+
+    /// What the kernel says.
+    fn poll(&self) -> bool {
+        let flags = match self.direction {
+            Direction::Read => PollFlags::IN,
+            Direction::Write => PollFlags::OUT,
+        };
+        let fd = self.source.as_fd();
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        loop {
+            match rustix::event::poll(&mut [PollFd::new(&fd, flags)], Some(&now)) {
+                Ok(count) => return count != 0,
+                Err(rustix::io::Errno::INTR) => {}
+                // Whatever is wrong, an operation says it better.
+                Err(_) => return true,
+            }
+        }
+    }
+
+    fn register(&self, driver: &Arc<Driver>) -> io::Result<&'s Registration> {
+        if self.source.registration_with(driver).is_none() {
+            self.source.register_with(driver, self.direction)?;
+        }
+        Ok(self.source.registration_with(driver).expect("registered just now"))
+    }
+}
+
+/// That of the caller's runtime, or of the default one.
+fn driver_here() -> Arc<Driver> {
+    match fiber::current() {
+        // SAFETY: a fiber's scheduler outlives the fiber.
+        Some(fiber) => Arc::clone(unsafe { &(*Shared::of(fiber)).driver }),
+        None => with_scheduler_here(|shared| Arc::clone(&shared.driver)),
+    }
+}
+
+impl CaseSource for Readiness<'_> {
+    fn attempt(&self, _parcel: &mut Parcel) -> Attempt {
+        if self.look() {
+            return Attempt::Chosen;
+        }
+        if self.refused.load(Ordering::Relaxed) { Attempt::Disconnected } else { Attempt::NotReady }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.look() || self.refused.load(Ordering::Relaxed)
+    }
+
+    fn is_outside(&self) -> bool {
+        true
+    }
+
+    unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
+        let Ok(registration) = self.register(&driver_here()) else {
+            self.refused.store(true, Ordering::Relaxed);
+            return false;
+        };
+        // What a short operation or an attempt has seen is not noted everywhere: the tick before the
+        // look, so that an event after it counts.
+        if let Some(tick) = registration.ready(self.direction) {
+            if self.poll() {
+                return false;
+            }
+            registration.clear(self.direction, tick);
+        }
+        // SAFETY: in no list yet, so nobody else reaches its place; it stays there until it is unlinked.
+        let made = unsafe {
+            *node.other() = Other::Io(IoNode::with_result(node.waiter(), node.result()));
+            io_node(node.other())
+        };
+        made.is_some_and(|made| registration.enqueue(self.direction, made))
+    }
+
+    unsafe fn unlink(&self, node: &SelectNode, _purpose: Purpose) {
+        let registrations = self.source.registration_with(&driver_here());
+        // SAFETY: the node's owner asks.
+        if let (Some(registration), Some(made)) = (registrations, unsafe { io_node(node.other()) })
+        {
+            registration.cancel(self.direction, made);
+        }
+    }
+}
+
+/// # Safety
+///
+/// The place is that of a node whose owner asks, and stays as long as the result.
+unsafe fn io_node<'n>(place: *mut Other) -> Option<Pin<&'n mut IoNode>> {
+    // SAFETY: it is the owner's, but for the links, which are cells and known to be shared.
+    match unsafe { &mut *place } {
+        // SAFETY: it stays where it is as long as it is linked.
+        Other::Io(made) => Some(unsafe { Pin::new_unchecked(made) }),
+        _ => None,
+    }
+}
+
+impl<'s> Selectable for Readiness<'s> {
+    type Output<'a>
+        = io::Result<()>
+    where
+        's: 'a;
+
+    fn complete<'a>(&'a self, chosen: SelectedOperation<'a>) -> io::Result<()> {
+        if chosen.into_promise(self.identity()) {
+            return Ok(());
+        }
+        // The driver has said no; once more, to say why.
+        self.register(&driver_here()).map(|_| ())
+    }
+}
+
+impl fmt::Debug for Readiness<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readiness").field("direction", &self.direction).finish_non_exhaustive()
+    }
+}
