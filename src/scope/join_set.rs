@@ -1,6 +1,7 @@
 //! Fibers of one kind, joined in the order in which they end.
 
 use crate::cancel::{Cancelled, Token, unwind};
+use crate::channel::{Attempt, Parcel, Purpose, SelectNode, Selectable, SelectedOperation, Source};
 use crate::fiber::Waiters;
 use crate::park::{self, Outcome, Wait};
 use crate::primitives::sync::{Arc, Mutex};
@@ -187,6 +188,56 @@ impl<T: Send + 'static> JoinSet<T> {
         }
         values.sort_unstable_by_key(|(number, _)| *number);
         Ok(values.into_iter().map(|(_, value)| value).collect())
+    }
+}
+
+impl<T: Send + 'static> Source for JoinSet<T> {
+    fn attempt(&self, _parcel: &mut Parcel) -> Attempt {
+        if self.is_ready() { Attempt::Chosen } else { Attempt::NotReady }
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.shared.ended.lock().is_empty()
+    }
+
+    fn hands_over(&self) -> bool {
+        true
+    }
+
+    unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
+        self.shared.waiters.link_as(node.waiter(), node.result(), || self.is_ready())
+    }
+
+    unsafe fn unlink(&self, node: &SelectNode, _purpose: Purpose) {
+        self.shared.waiters.unlink_as(node.waiter(), node.result());
+    }
+}
+
+/// Chosen when one of the fibers has ended: [`join_next`](JoinSet::join_next) returns its result then,
+/// without a wait. Never, if none is left.
+///
+/// ```
+/// use volt::channel::{select, unbounded};
+/// use volt::scope::JoinSet;
+///
+/// let (s, requests) = unbounded::<u32>();
+/// (1..=3).for_each(|n| s.send(n).unwrap());
+/// let mut set = JoinSet::new();
+/// let mut squares = Vec::new();
+/// while squares.len() < 3 {
+///     select! {
+///         recv(requests) -> n => { let n = n.unwrap(); set.go(move || n * n); }
+///         wait(set) -> () => squares.push(set.join_next().unwrap().unwrap()),
+///     }
+/// }
+/// assert_eq!(squares.iter().sum::<u32>(), 14);
+/// # drop(s);
+/// ```
+impl<T: Send + 'static> Selectable for JoinSet<T> {
+    type Output<'a> = ();
+
+    fn complete(&self, chosen: SelectedOperation<'_>) {
+        chosen.into_promise(self.identity());
     }
 }
 

@@ -1,4 +1,5 @@
-//! Fibers that end together: pairs, races, sets.
+//! Fibers that end together: pairs, races, sets; [`join!`](crate::join!) and [`race!`](crate::race!) for any
+//! number of closures.
 //!
 //! [`scope`](scope()) mirrors [`std::thread::scope`], and is the same as [`volt::thread::scope`]. What else is
 //! here is built on it, and on cancel. Whatever may borrow returns only when its fibers have ended.
@@ -7,7 +8,14 @@
 
 mod join;
 mod join_set;
+mod several;
 
 pub use crate::thread::{Scope, ScopedJoinHandle, scope};
 pub use join::{join, race, try_join};
 pub use join_set::JoinSet;
+
+/// What the macros call; for them only.
+#[doc(hidden)]
+pub mod internal {
+    pub use super::several::{Group, Lane, Nothing};
+}
