@@ -153,6 +153,44 @@ const CASES: &[Case] = &[
             fiber.join().unwrap();
         });
     }),
+    ("a_socket_in_a_select_may_wake", Expected::Ends, || {
+        both(|| {
+            let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            println!("{}", listener.local_addr().unwrap());
+            let me = volt::current();
+            let fiber = volt::go(move || {
+                let nothing = volt::channel::never::<()>();
+                volt::channel::select! {
+                    recv(nothing) -> _ => {}
+                    wait(listener.readable()) -> ready => ready.unwrap(),
+                }
+                me.unpark();
+            });
+            thread::park();
+            fiber.join().unwrap();
+        });
+    }),
+    ("a_thread_with_a_socket_in_a_select_may_wake", Expected::Ends, || {
+        let runtime = silent(Builder::new().workers(2));
+        let fiber = runtime.go(thread::park);
+        let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        println!("{}", listener.local_addr().unwrap());
+        volt::channel::select! { wait(listener.readable()) -> ready => ready.unwrap() }
+        fiber.thread().unpark();
+        fiber.join().unwrap();
+    }),
+    ("cases_that_nobody_brings", Expected::Ends, || {
+        expecting(Builder::new().workers(2), 1, |deadlock| {
+            assert_eq!(deadlock.fibers[0].waits_for, Some("select"));
+        })
+        .run(|| {
+            let (token, notify) = (volt::cancel::Token::new(), volt::sync::Notify::new());
+            volt::channel::select! {
+                wait(token) -> () => {}
+                wait(notify) -> () => {}
+            }
+        });
+    }),
 ];
 
 fn named(name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
