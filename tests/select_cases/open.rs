@@ -132,6 +132,34 @@ fn it_may_wait_itself() {
 }
 
 #[test]
+fn what_it_waits_for_is_not_the_selects() {
+    everywhere(|_| {
+        // Its wait ends by a wake; the others must not be taken for what woke it.
+        let joins = Does(|asked, _: Option<&Waiter>| {
+            if matches!(asked, Asked::Register | Asked::Unregister) {
+                volt::go(volt::yield_now).join().unwrap();
+            }
+            asked == Asked::Register
+        });
+        let (event, token) = (volt::sync::Event::new(), volt::cancel::Token::new());
+        let (s, r) = unbounded();
+        for n in 0..50 {
+            let s = s.clone();
+            volt::go(move || {
+                volt::sleep(Duration::from_micros(200));
+                s.send(n).unwrap();
+            });
+            select! {
+                wait(event) -> () => panic!("nobody sets it"),
+                wait(token) -> () => panic!("nobody cancels it"),
+                wait(joins) -> _ => unreachable!(),
+                recv(r) -> message => assert_eq!(message, Ok(n)),
+            }
+        }
+    });
+}
+
+#[test]
 fn its_panics_come_out_and_leave_nothing_behind() {
     everywhere(|_| {
         for at in [Asked::Attempt, Asked::Register, Asked::Unregister, Asked::Complete] {
