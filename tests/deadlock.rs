@@ -171,8 +171,8 @@ const CASES: &[Case] = &[
         });
     }),
     ("a_thread_with_a_socket_in_a_select_may_wake", Expected::Ends, || {
-        let runtime = silent(Builder::new().workers(2));
-        let fiber = runtime.go(thread::park);
+        // The default runtime's driver watches it: so no other may be there.
+        let fiber = volt::go(thread::park);
         let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
         println!("{}", listener.local_addr().unwrap());
         volt::channel::select! { wait(listener.readable()) -> ready => ready.unwrap() }
@@ -316,6 +316,9 @@ fn check((name, expected, _): &Case) -> bool {
     let _ = child.wait();
     reader.join().unwrap();
     connector.join().unwrap();
+    // What ends well says nothing, if it is by the hook that the default runtime has.
+    let silent = !text.lock().unwrap().contains("possible deadlock");
+    let passed = passed && (matches!(expected, Expected::Says(_)) || silent);
     let verdict = if passed { "ok" } else { "FAILED" };
     let _ = writeln!(std::io::stdout(), "test {name} ... {verdict}");
     if !passed {
