@@ -30,9 +30,15 @@ fn rwlocks() {
     storm(|round| {
         let shared = Arc::new((RwLock::new(()), AtomicUsize::new(0)));
         let theirs = Arc::clone(&shared);
+        // One reader to the end: whoever wants to write is cut off, and those behind go on then.
+        let held = (round.rng.below(2) == 0).then(|| shared.0.read().unwrap());
+        let in_vain = held.is_some();
         round.crowd(10, move |me| {
             let (lock, inside) = (&theirs.0, &theirs.1);
             match me.rng.below(4) {
+                0 if in_vain => {
+                    me.cut("write in vain", |_| drop(lock.write().unwrap()));
+                }
                 0 => {
                     me.gust("write", |rng| {
                         let _guard = lock.write().unwrap();
@@ -40,7 +46,7 @@ fn rwlocks() {
                         dawdle(rng);
                     });
                 }
-                1 => {
+                1 if !in_vain => {
                     me.gust("downgrade", |rng| {
                         let guard = lock.write().unwrap();
                         drop(Inside::enter(inside, ALL, ALL));
@@ -59,6 +65,7 @@ fn rwlocks() {
             }
         });
         round.blow();
+        drop(held);
         assert!(shared.0.try_write().is_ok() && !shared.0.is_poisoned());
     });
 }
@@ -149,11 +156,14 @@ fn semaphores() {
     storm(|round| {
         let shared = Arc::new((Arc::new(Semaphore::new(PERMITS)), AtomicUsize::new(0)));
         let theirs = Arc::clone(&shared);
+        // One permit to the end: whoever wants all is cut off, and those behind go on then.
+        let held = (round.rng.below(2) == 0).then(|| shared.0.try_acquire().unwrap());
+        let less = usize::from(held.is_some());
         round.crowd(10, move |me| {
             let (semaphore, inside) = (&theirs.0, &theirs.1);
             let count = 1 + me.rng.below(PERMITS as u64) as u32;
             let how = me.rng.below(5);
-            me.gust("acquire", |rng| match how {
+            let acquire = |rng: &mut _| match how {
                 0 => {
                     if let Ok(_permit) = semaphore.acquire_timeout(micros(rng, 100)) {
                         let _inside = Inside::enter(inside, 1, PERMITS);
@@ -180,9 +190,14 @@ fn semaphores() {
                     let _inside = Inside::enter(inside, count as usize, PERMITS);
                     dawdle(rng);
                 }
-            });
+            };
+            match how {
+                3.. if count as usize > PERMITS - less => me.cut("acquire in vain", acquire),
+                _ => me.gust("acquire", acquire),
+            };
         });
         round.blow();
+        drop(held);
         assert_eq!(shared.0.available_permits(), PERMITS);
         assert!(shared.0.try_acquire_many(PERMITS as u32).is_ok());
     });

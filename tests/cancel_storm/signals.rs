@@ -1,10 +1,12 @@
 //! Barriers, once-cells, wait groups, notifications, events.
 
+use crate::common::LONG;
 use crate::weather::{dawdle, micros, storm};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex as Short;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Instant;
 use volt::sync::{Arc, Barrier, Event, LazyLock, Notify, Once, OnceLock, WaitGroup};
 
 /// Those who were cut off have not arrived: at the end exactly as many as it takes pass.
@@ -202,19 +204,21 @@ fn notifications() {
                 theirs.take();
             }
         });
-        let theirs = Arc::clone(&queue);
+        let (theirs, mut pushed) = (Arc::clone(&queue), 0);
         round.thread(move |me| {
+            pushed += 1;
             theirs.items.lock().unwrap().push_back(1);
-            theirs.notify.notify_one();
+            me.calm("until somebody was told", |_| {
+                theirs.notify.notify_one();
+                let start = Instant::now();
+                while theirs.taken.load(SeqCst) < pushed {
+                    assert!(start.elapsed() < LONG / 2, "a notification was lost");
+                    std::thread::yield_now();
+                }
+            });
             dawdle(&mut me.rng);
         });
         round.blow();
-        // The one that waits now, or comes: what was pushed last has been told to somebody.
-        let start = std::time::Instant::now();
-        while queue.taken.load(SeqCst) < 40 {
-            assert!(start.elapsed() < crate::common::LONG, "a notification was lost");
-            std::thread::yield_now();
-        }
         queue.over.store(true, SeqCst);
         queue.notify.notify_one();
     });
