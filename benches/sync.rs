@@ -5,6 +5,8 @@
 //! `benches/peers` has.
 
 mod common;
+#[path = "common/contention.rs"]
+mod contention;
 
 use common::median;
 use std::hint::black_box;
@@ -108,6 +110,39 @@ fn hand_overs() {
     for fibers in [2, 100] {
         let name = format!("lock handed over among {fibers} fibers");
         common::report(&name, 60.0, || hand_over(&runtime, fibers));
+    }
+}
+
+/// The longest wait for a lock that nobody leaves alone, in hand-overs to a fiber or to a thread. What
+/// the machine does to whoever has the lock, or has been told to come, is part of it, so this is the
+/// middle one of several runs.
+fn fairness() {
+    use std::time::Duration;
+    const BAR: f64 = 1_000.0;
+    for (name, workers, fibers, threads) in [
+        ("8 fibers, 1 worker", 1, 8, 0),
+        ("8 fibers, 2 workers", 2, 8, 0),
+        ("4 threads", 1, 0, 4),
+        ("4 fibers, 2 threads", 1, 4, 2),
+    ] {
+        let runtime = Builder::new().workers(workers).build().unwrap();
+        let run = |_| contention::contend(&runtime, fibers, threads, Duration::from_millis(200));
+        let runs: Vec<_> = (0..9).map(run).collect();
+        for (kind, count) in [fibers, threads].into_iter().enumerate().filter(|(_, n)| *n > 0) {
+            let mut waits: Vec<_> = runs.iter().map(|run| &run[kind]).collect();
+            waits.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+            let waits = waits[waits.len() / 2];
+            let who = ["fiber", "thread"][kind];
+            let verdict = if waits.ratio() <= BAR { "met" } else { "not met" };
+            println!(
+                "{name:<20} longest wait of {count} {who:<6} {:>9.1} us  hand-over {:>6} ns  ratio {:>6.0}  \
+                 overtaken {:>5} times  bar {BAR}: {verdict}",
+                waits.longest as f64 / 1e3,
+                waits.hand_over(),
+                waits.ratio(),
+                waits.overtaken,
+            );
+        }
     }
 }
 
@@ -224,5 +259,6 @@ fn channels() {
 fn main() {
     locks();
     hand_overs();
+    fairness();
     channels();
 }

@@ -129,6 +129,25 @@ fn a_barrier_forgets_who_was_cancelled() {
     });
 }
 
+/// Of a wait that is cancelled just before the last one comes: it counts, so it goes on.
+#[test]
+fn who_has_arrived_at_a_barrier_goes_on() {
+    within(LONG, || {
+        // One worker: who was cancelled does not run before the last one has arrived.
+        let runtime =
+            volt::runtime::Builder::new().workers(1).force_migrate(false).build().unwrap();
+        runtime.run(|| {
+            let barrier = Arc::new(Barrier::new(2));
+            let theirs = Arc::clone(&barrier);
+            let other = volt::go(move || theirs.wait().is_leader());
+            volt::yield_now();
+            other.cancel();
+            assert!(barrier.wait().is_leader());
+            assert!(!other.join().expect("it has arrived"));
+        });
+    });
+}
+
 #[test]
 fn initialisers_are_shielded_and_those_who_wait_unwind() {
     within(LONG, || {

@@ -1,5 +1,7 @@
 //! The policy of `Mutex`: whoever runs may overtake those who wait, but not for long.
 
+#[path = "../benches/common/contention.rs"]
+mod contention;
 mod sync_support;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -95,6 +97,37 @@ fn a_greedy_thread_is_made_to_hand_over() {
         stop.store(true, Ordering::Relaxed);
         greedy.join().unwrap();
     });
+}
+
+/// Among fibers nobody waits for more than a thousand hand-overs while others get through. They are counted
+/// and not timed: what the machine does to whoever has the lock is no turn of another. Of several short
+/// runs one must do, since it may also keep a worker from running. Where threads wait that is more than
+/// the lock's own doing; `benches/sync.rs` has the figures.
+fn nobody_waits_for_a_thousand(workers: usize) {
+    const TRIES: u32 = 25;
+    const FIBERS: usize = 8;
+    within(LONG, move || {
+        let runtime = runtime(workers);
+        let mut seen = Vec::new();
+        let fair = (0..TRIES).any(|_| {
+            let time = std::time::Duration::from_millis(100);
+            let [waits, _] = contention::contend(&runtime, FIBERS, 0, time);
+            let (ratio, most) = (waits.ratio(), waits.overtaken);
+            seen.push((waits.hand_over(), waits.longest, ratio, most));
+            ratio.is_finite() && most <= 1_000
+        });
+        assert!(fair, "hand-over, longest wait, their ratio, turns of others: {seen:?}");
+    });
+}
+
+#[test]
+fn among_fibers_of_one_worker_nobody_waits_for_a_thousand_hand_overs() {
+    nobody_waits_for_a_thousand(1);
+}
+
+#[test]
+fn among_fibers_nobody_waits_for_a_thousand_hand_overs() {
+    nobody_waits_for_a_thousand(2);
 }
 
 /// A guard belongs to its fiber: locked on one thread, it is dropped on whichever runs the fiber then.

@@ -19,6 +19,7 @@
 use super::node::{End, Lost, Node, Party, Wakes, close};
 use crate::util::list::List;
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 /// What became of an attempt to send.
@@ -258,7 +259,12 @@ impl<T, W: Party> State<T, W> {
         }
         self.promised -= 1;
         // SAFETY: passed on.
-        unsafe { self.send(from, wakes) }
+        let sent = unsafe { self.send(from, wakes) };
+        if self.queue.is_empty() {
+            // It went straight to a receiver, past the place that was kept for it.
+            self.give_up_place(wakes);
+        }
+        sent
     }
 
     /// Ends a promise without a message.
@@ -267,7 +273,24 @@ impl<T, W: Party> State<T, W> {
             return self.hand_over(None, wakes);
         }
         self.promised -= 1;
+        self.give_up_place(wakes);
+    }
+
+    /// A place that was kept is free, while receivers may wait: what comes in for it is theirs.
+    fn give_up_place(&mut self, wakes: &mut Wakes<W::Wake>) {
         self.refill(wakes);
+        while !self.receivers.is_empty() {
+            let Some(message) = self.queue.pop_front() else { return };
+            let mut message = ManuallyDrop::new(message);
+            // SAFETY: it holds a message.
+            if !unsafe { self.hand_to_receiver(&raw mut *message, wakes) } {
+                self.queue.push_front(ManuallyDrop::into_inner(message));
+            }
+            self.refill(wakes);
+        }
+        if !self.queue.is_empty() {
+            self.tell(Side::WatchReceive, wakes);
+        }
     }
 
     fn hand_over(&mut self, message: Option<T>, wakes: &mut Wakes<W::Wake>) {

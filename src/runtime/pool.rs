@@ -191,3 +191,29 @@ fn block_signals() {
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Builder;
+
+    /// A worker hands its core on and is told to start a thread for it; by the time that it does, the
+    /// runtime has been shut down. Nobody would join that thread.
+    #[test]
+    fn a_thread_that_is_started_late_is_refused() {
+        let ends: [fn(&Pool); 2] =
+            [Pool::detach, |pool| assert!(pool.join(Moment::NEVER).is_empty())];
+        for end in ends {
+            let runtime = Builder::new_current_thread().stall_period(None).build().unwrap();
+            let shared = &runtime.handle().0;
+            let pool = Arc::<Pool>::default();
+            pool.start_worker(shared, 0).unwrap();
+            shared.stop();
+            end(&pool);
+            let error = pool.start_worker(shared, 0).unwrap_err();
+            assert!(error.to_string().contains("has been shut down"), "{error}");
+            let threads = pool.threads.lock();
+            assert_eq!((threads.started, threads.running.len()), (1, 0));
+        }
+    }
+}

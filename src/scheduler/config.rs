@@ -14,6 +14,10 @@ pub enum Migrate {
     #[default]
     Anytime,
     /// Only before it first runs: afterwards it stays on its thread, so thread-locals stay its own.
+    ///
+    /// Whoever blocks the thread holds up all that have started there. A destructor that waits while
+    /// its fiber unwinds (from a panic, or since it was cancelled) does: it must not wait for a fiber
+    /// of the same thread, such as the owner of a lock.
     BeforeStart,
 }
 

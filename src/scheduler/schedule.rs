@@ -82,7 +82,28 @@ impl Worker<'_> {
         let core = self.held();
         if let Err(batch) = core.ring.push(fiber) {
             core.stats.overflows.add(1);
-            self.shared.injector_takes(batch);
+            self.leave_behind(self.shared.injector.push_batch(batch));
+        }
+    }
+
+    /// Puts aside what the injector has refused, being closed. A push may come inside the gate, or
+    /// between a fiber's wait and its return: no place for destructors of the program's own.
+    #[cold]
+    fn leave_behind(&self, mut refused: Batch) {
+        if refused.is_empty() {
+            return;
+        }
+        let mut left = self.left.take();
+        left.append(&mut refused);
+        self.left.set(left);
+        // The scheduler has stopped, or its injector would be open.
+        self.own().tick.cut_short();
+    }
+
+    /// Ends what was put aside. On the worker's own flow, when it leaves.
+    pub(super) fn abandon_left(&self) {
+        for fiber in self.left.take() {
+            self.shared.abandon(fiber);
         }
     }
 
@@ -163,14 +184,10 @@ impl Shared {
 
     pub(super) fn push_all_to_injector(&self, batch: Batch) {
         if !batch.is_empty() {
-            self.injector_takes(batch);
+            for fiber in self.injector.push_batch(batch) {
+                self.abandon(fiber);
+            }
             self.notify();
-        }
-    }
-
-    fn injector_takes(&self, batch: Batch) {
-        for fiber in self.injector.push_batch(batch) {
-            self.abandon(fiber);
         }
     }
 

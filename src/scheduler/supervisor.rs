@@ -4,9 +4,9 @@
 //! look keeps others from its LIFO slot no longer: what stands there goes to the injector. One that
 //! has run it at all looks of a period is *stalled*: its slot, ring and mailbox go to the injector, and
 //! a replacement with a core of its own starts. It has then run for three quarters of a period at
-//! least, and for hardly more than one: nobody waits longer behind it. From outside the supervisor acts only as a thief does,
-//! since the stalled fiber may spawn at any instant; it never preempts. At its next scheduling point
-//! the stalled worker rejoins, or retires (`hand_off.rs`).
+//! least, and for hardly more than one: nobody waits longer behind it. From outside the supervisor
+//! acts only as a thief does, since the stalled fiber may spawn at any instant; it never preempts. At
+//! its next scheduling point the stalled worker rejoins, or retires (`hand_off.rs`).
 //!
 //! # Going to sleep
 //!
@@ -95,14 +95,14 @@ struct Seen {
 
 /// Runs the supervisor on the calling thread until the scheduler stops.
 pub(crate) fn supervise(shared: &Shared, period: Duration) {
-    let mut supervisor = Supervisor { shared, period, seen: Vec::new(), quiet: 0 };
+    let mut supervisor = Supervisor::new(shared, period);
     while !shared.is_stopping() {
         supervisor.look(Moment::now());
         supervisor.rest();
     }
 }
 
-struct Supervisor<'a> {
+pub(super) struct Supervisor<'a> {
     shared: &'a Shared,
     period: Duration,
     seen: Vec<Seen>,
@@ -110,11 +110,22 @@ struct Supervisor<'a> {
     quiet: u32,
 }
 
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(shared: &'a Shared, period: Duration) -> Supervisor<'a> {
+        Supervisor { shared, period, seen: Vec::new(), quiet: 0 }
+    }
+}
+
 impl Supervisor<'_> {
+    /// How long it waits before it looks again; `None` while all is quiet.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        (self.quiet < LINGER).then(|| self.period / LOOKS)
+    }
+
     fn rest(&mut self) {
         let watch = &self.shared.watch;
-        if self.quiet < LINGER {
-            return watch.sleep(Some(self.period / LOOKS));
+        if let Some(pause) = self.pause() {
+            return watch.sleep(Some(pause));
         }
         watch.asleep.store(true, Ordering::Relaxed);
         full_fence();
@@ -137,7 +148,8 @@ impl Supervisor<'_> {
         !core.is_held() || core.gate.is_stalled() || self.shared.idle.is_parked(core.index)
     }
 
-    fn look(&mut self, now: Moment) {
+    /// One look, at `now`.
+    pub(super) fn look(&mut self, now: Moment) {
         self.quiet = if self.is_quiet() { self.quiet + 1 } else { 0 };
         for core in self.shared.cores.iter() {
             self.look_at(core, now);

@@ -8,7 +8,7 @@ use super::core::{Core, Own};
 use super::shared::Shared;
 use super::switch::Post;
 use crate::context::{self, Context};
-use crate::fiber::{self, FiberPtr, Seat};
+use crate::fiber::{self, Batch, FiberPtr, Seat};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack::AltStack;
@@ -36,6 +36,8 @@ pub(crate) struct Worker<'a> {
     /// core must be handed on first. Admitted already.
     pub(super) next: Cell<Option<FiberPtr>>,
     pub(super) searching: Cell<bool>,
+    /// What nobody will run, put aside until the worker leaves.
+    pub(super) left: Cell<Batch>,
     /// Of a fiber of a suspect site that runs in blocking mode: its entry in `sites`.
     pub(super) run: Cell<Option<u64>>,
     /// No sleep is longer.
@@ -72,6 +74,7 @@ pub(crate) fn run(shared: &Shared, core: usize) {
         core = shared.crew.wait_for_core(Moment::now().saturating_add(SPARE_AGE));
     }
     worker.detach();
+    worker.abandon_left();
 }
 
 /// Runs the fibers of a current-thread runtime on the calling thread until `done` says so or the
@@ -96,6 +99,7 @@ pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> boo
     // The next run may begin with another core.
     worker.flush();
     shared.crew.close(worker.detach());
+    worker.abandon_left();
     shared.drivers.fetch_sub(1, Ordering::AcqRel);
 }
 
@@ -109,6 +113,7 @@ impl<'a> Worker<'a> {
             post: Cell::new(Post::None),
             next: Cell::new(None),
             searching: Cell::new(false),
+            left: Cell::new(Batch::new()),
             run: Cell::new(None),
             deadline,
             helps: false,

@@ -4,13 +4,15 @@ use crate::cancel;
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::sync::Lock;
+use std::cell::Cell;
 use std::fmt;
 
 /// Lets a number of fibers or threads go on together; mirrors [`std::sync::Barrier`].
 ///
 /// # Cancellation
 ///
-/// Whoever is cancelled while it waits takes its arrival back and unwinds; the others wait on.
+/// Whoever is cancelled while it waits takes its arrival back and unwinds; the others wait on. Where the
+/// last one has come meanwhile it goes on as usual: either it has arrived, or it has unwound.
 ///
 /// ```
 /// use volt::sync::{Arc, Barrier};
@@ -83,22 +85,27 @@ impl Barrier {
     /// ```
     pub fn wait(&self) -> BarrierWaitResult {
         let how = Wait { object: &raw const *self as usize, ..Wait::cancellable("barrier") };
-        match wait(Enter { barrier: self }, Place::Back, (), how) {
+        let passed = Cell::new(false);
+        match wait(Enter { barrier: self, passed: &passed }, Place::Back, (), how) {
             Waited::Ready(wakes) => {
                 wakes.wake();
                 BarrierWaitResult(true)
             }
             Waited::Woken(_) => BarrierWaitResult(false),
+            // The others have gone on with this one counted: it has arrived.
+            Waited::TimedOut | Waited::Cancelled if passed.get() => BarrierWaitResult(false),
             Waited::TimedOut | Waited::Cancelled => cancel::unwind(),
         }
     }
 }
 
-struct Enter<'a> {
+struct Enter<'a, 'p> {
     barrier: &'a Barrier,
+    /// The wait was cancelled, and then the last one came before the arrival was taken back.
+    passed: &'p Cell<bool>,
 }
 
-impl<'a> Source<'a> for Enter<'a> {
+impl<'a> Source<'a> for Enter<'a, '_> {
     type Inner = Inner;
     type Data = ();
     type Ready = Wakes;
@@ -125,6 +132,7 @@ impl<'a> Source<'a> for Enter<'a> {
     fn left(&mut self, inner: &mut Inner, linked: bool, _: &mut Wakes) {
         // Otherwise the last one came meanwhile, and counted this one among those who go on.
         inner.arrived -= usize::from(linked);
+        self.passed.set(!linked);
     }
 }
 

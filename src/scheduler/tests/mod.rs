@@ -2,10 +2,12 @@
 //! time.
 
 mod idle;
+mod left;
 mod placement;
 mod queues;
 mod ring;
 mod search;
+mod supervisor;
 mod tick;
 mod wakes;
 

@@ -1,0 +1,158 @@
+//! What the supervisor makes of what it sees, on a clock that the test turns.
+
+use super::super::shared::Starter;
+use super::super::supervisor::{Stall, Supervisor};
+use super::{Bench, bench, config};
+use crate::primitives::clock::Moment;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const PERIOD: Duration = Duration::from_millis(100);
+
+fn at(time: Duration) -> Moment {
+    Moment::default().saturating_add(Duration::from_secs(1) + time)
+}
+
+impl Bench<'_> {
+    /// Worker 0 begins to run fiber `number`.
+    fn runs(&self, number: usize) {
+        self.core(0).stats.dispatched.add(1);
+        self.workers[0].set_running(Some(self.fibers[number]));
+    }
+
+    /// Looks again and again, as the supervisor would, up to `end` or till all is quiet.
+    fn looks(&self, from: Duration, end: Duration, late: Duration, each: &mut dyn FnMut(Duration)) {
+        let mut supervisor = Supervisor::new(self.shared, PERIOD);
+        let mut now = from;
+        while now < end {
+            each(now);
+            supervisor.look(at(now));
+            let Some(pause) = supervisor.pause() else { return };
+            now += pause + late;
+        }
+    }
+}
+
+/// A bench whose starts of threads are noted, core by core, and whose stalls are.
+struct Noted {
+    started: Arc<Mutex<Vec<usize>>>,
+    stalls: Arc<Mutex<Vec<Stall>>>,
+}
+
+impl Noted {
+    fn bench(workers: usize, fibers: usize, test: impl FnOnce(&Bench<'_>, &Noted)) {
+        let noted = Noted { started: Arc::default(), stalls: Arc::default() };
+        let (started, stalls) = (Arc::clone(&noted.started), Arc::clone(&noted.stalls));
+        let mut config = config(workers);
+        config.on_stall = Some(Arc::new(move |stall: &Stall| {
+            stalls.lock().unwrap().push(stall.clone());
+        }));
+        bench(config, fibers, |bench| {
+            bench.shared.set_starter(Starter(Box::new(move |_, core| {
+                started.lock().unwrap().push(core);
+                Ok(())
+            })));
+            test(bench, &noted);
+            bench.workers[0].set_running(None);
+        });
+    }
+
+    fn started(&self) -> Vec<usize> {
+        self.started.lock().unwrap().clone()
+    }
+
+    fn stalls(&self) -> Vec<Stall> {
+        self.stalls.lock().unwrap().clone()
+    }
+}
+
+/// How long a fiber has run when it is noticed that begins `phase` after a look, where each look is
+/// late by `late`.
+fn noticed_after(phase: Duration, late: Duration) -> Duration {
+    let mut noticed = None;
+    Noted::bench(1, 1, |bench, noted| {
+        let begin = Duration::from_millis(40) + phase;
+        let mut runs = false;
+        bench.looks(Duration::ZERO, 4 * PERIOD, late, &mut |now| {
+            // What the look before has found.
+            if now > begin && !runs {
+                bench.runs(0);
+                runs = true;
+            } else if !noted.stalls().is_empty() {
+                let before = now - PERIOD / 4 - late;
+                noticed.get_or_insert(before - begin);
+            }
+        });
+        let stalls = noted.stalls();
+        assert_eq!(stalls.len(), 1, "once: {stalls:?}");
+        assert!(stalls[0].for_at_least >= PERIOD * 3 / 4 && stalls[0].replaced, "{stalls:?}");
+        assert!(stalls[0].for_at_least <= noticed.unwrap(), "{stalls:?} in {noticed:?}");
+    });
+    noticed.unwrap()
+}
+
+/// Wherever between two looks the fiber begins.
+#[test]
+fn a_stall_is_noticed_after_three_quarters_of_a_period_to_a_whole_one() {
+    let mut most = Duration::ZERO;
+    for phase in 0..=100 {
+        let after = noticed_after(PERIOD / 4 * phase / 100, Duration::ZERO);
+        assert!((PERIOD * 3 / 4..=PERIOD).contains(&after), "phase {phase}: {after:?}");
+        most = most.max(after);
+    }
+    assert!(most > PERIOD * 9 / 10, "{most:?}");
+}
+
+/// A machine that is busy wakes the supervisor late: then it takes longer, and no less.
+#[test]
+fn late_looks_do_not_make_a_stall_of_less() {
+    for late in 1..40 {
+        let late = Duration::from_millis(late);
+        for phase in 0..20 {
+            let after = noticed_after(PERIOD / 4 * phase / 20, late);
+            assert!(after >= PERIOD * 3 / 4, "{after:?}");
+            // Never more looks than on time.
+            assert!(after <= PERIOD + 4 * late, "{late:?} late: {after:?}");
+        }
+    }
+}
+
+#[test]
+fn who_goes_from_fiber_to_fiber_is_no_stall() {
+    Noted::bench(1, 2, |bench, noted| {
+        let mut turn = 0;
+        bench.looks(Duration::ZERO, 20 * PERIOD, Duration::ZERO, &mut |_| {
+            turn += 1;
+            // Each for three looks: half a period at least, and less than three quarters.
+            if turn % 3 == 0 {
+                bench.runs(turn / 3 % 2);
+            }
+        });
+        assert!(noted.stalls().is_empty(), "{:?}", noted.stalls());
+    });
+}
+
+/// The fiber was about to give its core to another thread when it was found to keep it: its worker is
+/// replaced once.
+#[test]
+fn a_stall_that_meets_a_hand_off_is_one_replacement() {
+    Noted::bench(2, 1, |bench, noted| {
+        bench.looks(Duration::ZERO, PERIOD, Duration::ZERO, &mut |now| {
+            if now.is_zero() {
+                bench.runs(0);
+            }
+        });
+        assert_eq!((noted.stalls().len(), noted.started()), (1, vec![2]));
+        let worker = &bench.workers[0];
+        // What `Post::HandOff` does, on the worker's own flow.
+        worker.set_running(None);
+        worker.vacate();
+        let core = worker.core().expect("a stalled worker keeps its core");
+        assert_eq!((core.index, core.stats.hand_offs.get()), (0, 0));
+        assert_eq!((noted.started(), bench.shared.running()), (vec![2], (2, 2)));
+        // Its fiber blocks, comes to a scheduling point, and finds the place taken.
+        assert!(!worker.keeps_core());
+        assert_eq!((bench.core(0).stats.retired.get(), bench.core(0).stats.rejoined.get()), (1, 0));
+        assert_eq!((worker.core().is_none(), bench.shared.running()), (true, (2, 2)));
+    });
+}

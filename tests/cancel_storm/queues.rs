@@ -1,0 +1,240 @@
+//! The channels of `volt::sync`.
+
+use crate::ledger::{Ledger, Value};
+use crate::weather::{Me, Round, dawdle, micros, storm};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use volt::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use volt::sync::{Arc, Mutex, broadcast, oneshot, watch};
+
+/// Takes a few, or till there are none any more; true then.
+fn receive(receiver: &Mutex<Receiver<Value>>, me: &mut Me) {
+    me.gust("lock and recv", |rng| {
+        let receiver = receiver.lock().unwrap();
+        for _ in 0..1 + rng.below(4) {
+            match rng.below(4) {
+                0 => receiver.try_recv().into_iter().for_each(Value::got),
+                1 => receiver.recv_timeout(micros(rng, 100)).into_iter().for_each(Value::got),
+                2 => receiver.iter().take(2).for_each(Value::got),
+                _ => match receiver.recv() {
+                    Ok(value) => value.got(),
+                    Err(_) => return,
+                },
+            }
+        }
+    });
+}
+
+/// One who takes whatever is left, to the very end.
+fn drain(round: &mut Round, receiver: &Arc<Mutex<Receiver<Value>>>) {
+    let receiver = Arc::clone(receiver);
+    round.steady(move |me| {
+        loop {
+            // Others take part, so it lets go now and then.
+            let end = me.calm("drain", |rng| {
+                let receiver = receiver.lock().unwrap();
+                match receiver.recv_timeout(micros(rng, 200)) {
+                    Ok(value) => value.got(),
+                    Err(error) => return error == RecvTimeoutError::Disconnected,
+                }
+                false
+            });
+            if end {
+                return;
+            }
+            volt::yield_now();
+        }
+    });
+}
+
+#[test]
+fn unbounded_mpsc() {
+    storm(|round| {
+        let ledger = Ledger::new();
+        let (sender, receiver) = mpsc::channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        drain(round, &receiver);
+        for _ in 0..3 {
+            let receiver = Arc::clone(&receiver);
+            round.fiber(move |me| receive(&receiver, me));
+        }
+        let books = Arc::clone(&ledger);
+        round.crowd(4, move |me| {
+            me.gust("send", |rng| {
+                books.send(|value| sender.send(value));
+                dawdle(rng);
+            });
+        });
+        round.blow();
+        round.settle();
+        ledger.check(false);
+        assert!(!receiver.is_poisoned());
+    });
+}
+
+fn bounded_mpsc(bound: usize) {
+    storm(|round| {
+        let ledger = Ledger::new();
+        let (sender, receiver): (SyncSender<Value>, _) = mpsc::sync_channel(bound);
+        let receiver = Arc::new(Mutex::new(receiver));
+        drain(round, &receiver);
+        for _ in 0..3 {
+            let receiver = Arc::clone(&receiver);
+            round.fiber(move |me| receive(&receiver, me));
+        }
+        let books = Arc::clone(&ledger);
+        round.crowd(6, move |me| {
+            me.gust("send", |rng| {
+                match rng.below(4) {
+                    0 => books.send(|value| sender.try_send(value)),
+                    _ => books.send(|value| sender.send(value)),
+                }
+                dawdle(rng);
+            });
+        });
+        round.blow();
+        round.settle();
+        ledger.check(false);
+        assert!(!receiver.is_poisoned());
+    });
+}
+
+#[test]
+fn rendezvous_mpsc() {
+    bounded_mpsc(0);
+}
+
+#[test]
+fn mpsc_of_one() {
+    bounded_mpsc(1);
+}
+
+#[test]
+fn mpsc_of_five() {
+    bounded_mpsc(5);
+}
+
+/// A receiver that is cut off takes its value with it; one that only stops waiting does not.
+#[test]
+fn oneshots() {
+    storm(|round| {
+        let ledger = Ledger::new();
+        for _ in 0..60 {
+            let (sender, receiver) = oneshot::channel();
+            let books = Arc::clone(&ledger);
+            round.once(move |me| {
+                dawdle(&mut me.rng);
+                match me.rng.below(6) {
+                    0 => drop(sender),
+                    _ => books.send(|value| sender.send(value)),
+                }
+            });
+            round.once(move |me| {
+                let late = |rng: &mut _| receiver.recv_timeout(micros(rng, 60)).map(Value::got);
+                if let Some(Ok(())) = me.cut("recv_timeout", late) {
+                    return;
+                }
+                me.gust("recv", |_| receiver.recv().map(Value::got));
+            });
+        }
+        round.blow();
+        ledger.check(true);
+    });
+}
+
+#[test]
+fn watches() {
+    storm(|round| {
+        let newest = Arc::new(AtomicU64::new(0));
+        let (sender, receiver) = watch::channel(0u64);
+        let sender = Arc::new(sender);
+        for _ in 0..6 {
+            let (mut receiver, mut last) = (receiver.clone(), 0);
+            round.fiber(move |me| {
+                me.cut("changed", |rng| {
+                    let next = match rng.below(3) {
+                        0 => *receiver.wait_for(|value| *value > last).unwrap(),
+                        1 => *receiver.borrow(),
+                        _ => {
+                            receiver.changed().unwrap();
+                            *receiver.borrow_and_update()
+                        }
+                    };
+                    assert!(next >= last, "back from {last} to {next}");
+                    last = next;
+                });
+            });
+        }
+        for _ in 0..2 {
+            let mut receiver = receiver.clone();
+            round.steady(move |me| {
+                me.calm("the last value", |_| {
+                    let last = *receiver.wait_for(|value| *value == u64::MAX).unwrap();
+                    assert_eq!(last, u64::MAX);
+                    // And the end.
+                    assert!(receiver.changed().is_err());
+                });
+            });
+        }
+        drop(receiver);
+        let theirs = Arc::clone(&sender);
+        round.crowd(2, move |me| {
+            me.gust("send", |rng| {
+                theirs.send_modify(|value| {
+                    *value += 1;
+                    newest.fetch_max(*value, SeqCst);
+                });
+                dawdle(rng);
+            });
+            me.cut("closed", |_| theirs.closed());
+        });
+        round.blow();
+        assert_eq!(sender.receiver_count(), 2, "those who were cut off are gone");
+        sender.send(u64::MAX).unwrap();
+        drop(sender);
+    });
+}
+
+/// Each receiver gets a row without a hole that it is not told of.
+#[test]
+fn broadcasts() {
+    storm(|round| {
+        let (sender, receiver) = broadcast::channel(8);
+        let follow = |mut receiver: broadcast::Receiver<u64>| {
+            let mut next = 0;
+            move |me: &mut Me, cut: bool| {
+                let take = |_: &mut _| match receiver.recv() {
+                    Ok(value) => {
+                        assert_eq!(value, next, "one was lost or doubled");
+                        next += 1;
+                        true
+                    }
+                    Err(broadcast::RecvError::Lagged(missed)) => {
+                        next += missed;
+                        true
+                    }
+                    Err(broadcast::RecvError::Closed) => false,
+                };
+                match cut {
+                    true => me.cut("recv", take).unwrap_or(true),
+                    false => me.calm("recv to the end", take),
+                }
+            }
+        };
+        for _ in 0..6 {
+            let mut follow = follow(receiver.resubscribe());
+            round.fiber(move |me| _ = follow(me, true));
+        }
+        for _ in 0..2 {
+            let mut follow = follow(receiver.resubscribe());
+            round.steady(move |me| while follow(me, false) {});
+        }
+        drop(receiver);
+        let mut number = 0;
+        round.thread(move |me| {
+            sender.send(number).unwrap();
+            number += 1;
+            dawdle(&mut me.rng);
+        });
+        round.blow();
+    });
+}
