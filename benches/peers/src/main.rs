@@ -52,12 +52,16 @@ fn measure(args: Args) -> Result<bool, String> {
     let plan = Plan { run: args.run, rounds: args.rounds, cases: args.cases, peers: args.peers };
     let machine = report::Machine::look();
     let results = parent::measure(&plan, &helpers);
-    let text = report::markdown(&plan, &results, &helpers, &machine);
-    if args.whole && !args.run.quick {
-        report::write(&plan, &results, &text)?;
-        println!("written: benches/RESULTS.md, benches/RESULTS.svg");
+    if args.whole && args.run.quick {
+        helpers.missing.iter().chain(&results.failures).for_each(|line| println!("{line}"));
     } else {
-        print!("{text}");
+        let text = report::markdown(&plan, &results, &helpers, &machine);
+        if args.whole {
+            report::write(&plan, &results, &text)?;
+            println!("written: benches/RESULTS.md, benches/RESULTS.svg");
+        } else {
+            print!("{text}");
+        }
     }
     Ok(results.failures.is_empty())
 }

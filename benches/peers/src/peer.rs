@@ -53,8 +53,9 @@ pub fn tokio(run: Run) -> &'static tokio::runtime::Runtime {
     Box::leak(Box::new(runtime.expect("Tokio starts")))
 }
 
+/// With a pool that keeps the stacks of every case but the largest: its own would keep 100, and map the others anew.
 pub fn may(run: Run) {
-    may::config().set_workers(run.workers);
+    may::config().set_workers(run.workers).set_pool_capacity(10_000);
 }
 
 /// Threads have no workers: the process may use as many processors.

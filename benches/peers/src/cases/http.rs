@@ -61,6 +61,7 @@ pub const PIPELINED: Case = Case {
 pub const IDLE: Case = Case {
     name: "http_idle",
     kind: Kind::HttpIdle { connections: 10_000 },
+    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::May, may)],
     rounds: 2,
     rows: &[row("bytes", "10,000 idle HTTP connections, each", Unit::Bytes, Bar::NotSlower)],
     note: "10,000 keep-alive connections after one answer each: resident memory and page tables of the server, two seconds \

@@ -69,7 +69,7 @@ impl Target<'_> {
         let mut command = this_program()?;
         command.args(["--load", kind, "--addr", &addr.to_string()]);
         command.args(["--connections", &connections.to_string()]);
-        command.args(["--millis", &self.run.scale("2000", "200")]);
+        command.args(["--millis", self.run.scale("2000", "200")]);
         Process::start(command)
     }
 

@@ -26,7 +26,7 @@ pub struct Plan {
 #[derive(Debug, Default)]
 pub struct Results {
     figures: BTreeMap<(&'static str, &'static str), BTreeMap<Peer, Vec<f64>>>,
-    /// Who or what was missing or failed, and why.
+    /// What did not work, and why.
     pub failures: Vec<String>,
 }
 
@@ -57,7 +57,6 @@ impl Results {
 /// Runs every case for every peer in turn, A B C A B C.
 pub fn measure(plan: &Plan, helpers: &Helpers) -> Results {
     let mut results = Results::default();
-    results.failures.extend(helpers.missing.iter().cloned());
     for case in &plan.cases {
         let mut peers: Vec<_> = plan.peers.iter().copied().filter(|&p| case.has(p)).collect();
         peers.retain(|&peer| peer != Peer::Go || helpers.go.is_some());

@@ -12,6 +12,7 @@ pub use machine::Machine;
 
 use crate::cases::Part;
 use crate::parent::{Helpers, Plan, Results};
+use crate::peer::Peer;
 
 const BENCHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// Written by hand: why volt falls short where it does, and the next idea.
@@ -39,9 +40,12 @@ pub fn markdown(plan: &Plan, results: &Results, helpers: &Helpers, machine: &Mac
     if !plan.run.quick && plan.cases.len() > 1 {
         text.push_str("![what the peers cost, to volt's](RESULTS.svg)\n\n");
     }
-    let _ = write!(text, "## Where volt falls short\n\n{}\n", verdict::shortfalls(plan, results));
+    if plan.peers.contains(&Peer::Volt) {
+        let list = verdict::shortfalls(plan, results);
+        let _ = write!(text, "## Where volt falls short\n\n{list}\n");
+    }
     if let Ok(reasons) = std::fs::read_to_string(REASONS) {
-        let _ = write!(text, "{reasons}\n");
+        let _ = writeln!(text, "{reasons}");
     }
     text.push_str("## What each case does\n\n");
     for case in &plan.cases {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::verdict::{cost, figure, times, verdict};
+use super::verdict::{cost, figure, spread, times, verdict};
 use crate::cases::{Case, Row, Unit};
 use crate::parent::{Plan, Results};
 use crate::peer::Peer;
@@ -47,11 +47,8 @@ fn cell(results: &Results, case: &Case, row: &Row, peer: Peer) -> String {
     if let Some(volt) = volt.filter(|&volt| volt > 0.0) {
         let _ = write!(cell, " **{}**", times(cost(row.unit, middle, volt)));
     }
-    let rounds = results.of(case, row.key, peer);
-    let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
-    let greatest = rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if rounds.len() > 1 && middle > 0.0 {
-        let _ = write!(cell, " ±{:.0}%", (greatest - least) / 2.0 / middle * 100.0);
+    if results.of(case, row.key, peer).len() > 1 {
+        let _ = write!(cell, " ±{:.0}%", spread(results, case, row, peer) * 100.0);
     }
     cell
 }

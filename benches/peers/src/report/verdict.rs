@@ -20,6 +20,17 @@ pub(super) fn figure(results: &Results, case: &Case, row: &Row, peer: Peer) -> O
     (!figures.is_empty()).then(|| median(&mut figures))
 }
 
+/// Half the distance from the least to the greatest round, as a part of the median.
+pub(super) fn spread(results: &Results, case: &Case, row: &Row, peer: Peer) -> f64 {
+    let rounds = results.of(case, row.key, peer);
+    let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
+    let greatest = rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match figure(results, case, row, peer) {
+        Some(middle) if middle > 0.0 => (greatest - least) / 2.0 / middle,
+        _ => 0.0,
+    }
+}
+
 /// How volt stands in a row.
 #[derive(Debug, PartialEq)]
 pub(super) struct Verdict {
@@ -63,7 +74,6 @@ pub(super) fn times(x: f64) -> String {
     match x {
         x if x >= 999.5 => ">999x".to_owned(),
         x if x >= 9.95 => format!("{x:.0}x"),
-        x if x >= 0.995 => format!("{x:.1}x"),
         x => format!("{x:.2}x"),
     }
 }
@@ -81,7 +91,10 @@ pub(super) fn shortfalls(plan: &Plan, results: &Results) -> String {
             for peer in [Peer::Tokio, Peer::Go] {
                 let slower = against(results, case, row, &[peer]).filter(|&(_, x)| x > 1.0);
                 if let Some((_, x)) = slower.filter(|_| row.unit != Unit::Bytes) {
-                    line.push(format!("slower than {} ({})", peer.name(), times(x)));
+                    let noise =
+                        spread(results, case, row, Peer::Volt) + spread(results, case, row, peer);
+                    let noise = if x - 1.0 < noise { ", within the spread" } else { "" };
+                    line.push(format!("slower than {} ({}{noise})", peer.name(), times(x)));
                 }
             }
             if !line.is_empty() {
