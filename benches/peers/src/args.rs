@@ -40,7 +40,7 @@ pub struct Args {
     pub rounds: usize,
     pub cases: Vec<&'static Case>,
     pub peers: Vec<Peer>,
-    /// Neither cases nor peers were named.
+    /// Neither cases nor peers were chosen.
     pub whole: bool,
 }
 

@@ -49,14 +49,20 @@ fn main() -> ExitCode {
 /// Whether every measurement worked.
 fn measure(args: Args) -> Result<bool, String> {
     let helpers = Helpers::prepare()?;
-    let plan = Plan { run: args.run, rounds: args.rounds, cases: args.cases, peers: args.peers };
+    let plan = Plan {
+        run: args.run,
+        rounds: args.rounds,
+        cases: args.cases,
+        peers: args.peers,
+        whole: args.whole,
+    };
     let machine = report::Machine::look();
     let results = parent::measure(&plan, &helpers);
-    if args.whole && args.run.quick {
+    if plan.whole && plan.run.quick {
         helpers.missing.iter().chain(&results.failures).for_each(|line| println!("{line}"));
     } else {
         let text = report::markdown(&plan, &results, &helpers, &machine);
-        if args.whole {
+        if plan.whole {
             report::write(&plan, &results, &text)?;
             println!("written: benches/RESULTS.md, benches/RESULTS.svg");
         } else {

@@ -20,6 +20,8 @@ pub struct Plan {
     pub rounds: usize,
     pub cases: Vec<&'static Case>,
     pub peers: Vec<Peer>,
+    /// Neither cases nor peers were chosen: the report is written.
+    pub whole: bool,
 }
 
 /// Every figure of every round: by case and row, by peer.

@@ -15,7 +15,7 @@ use crate::peer::Peer;
 
 const LEFT: i32 = 340;
 const WIDTH: i32 = 620;
-const RIGHT: i32 = 30;
+const RIGHT: i32 = 40;
 const TOP: i32 = 70;
 const LINE: i32 = 20;
 /// Ratios beyond these stand at the edge.
@@ -55,7 +55,7 @@ pub(super) fn draw(file: &Path, plan: &Plan, results: &Results) -> Result<(), Bo
     area.fill(&WHITE)?;
     let style = TextStyle::from(("sans-serif", 13)).color(&INK);
 
-    let title = "what the peers cost, to volt's (logarithmic; at the edge: beyond)";
+    let title = "What each costs, to volt's: right of the line volt is cheaper (logarithmic; beyond the scale: at its edge)";
     area.draw(&Text::new(title, (12, 10), TextStyle::from(("sans-serif", 15)).color(&INK)))?;
     for (i, &peer) in plan.peers.iter().filter(|&&peer| peer != Peer::Volt).enumerate() {
         let x = LEFT + 90 * i as i32;
@@ -82,7 +82,7 @@ pub(super) fn draw(file: &Path, plan: &Plan, results: &Results) -> Result<(), Bo
             let band = [(0, y), (LEFT + WIDTH + RIGHT, y + LINE)];
             area.draw(&Rectangle::new(band, INK.mix(0.04).filled()))?;
         }
-        area.draw(&Text::new(row.title, (12, y + 3), style.clone()))?;
+        area.draw(&Text::new(row.title, (12, y + 5), style.clone()))?;
         let volt = figure(results, case, row, Peer::Volt).expect("a row that volt is in");
         for &peer in plan.peers.iter().filter(|&&peer| peer != Peer::Volt) {
             if let Some(theirs) = figure(results, case, row, peer) {

@@ -47,7 +47,7 @@ impl Machine {
             - {}, {} processors, {:.0} GiB, Linux {}, load before the run {}\n\
             - volt {}, tokio {}, hyper {}, may {}, may_minihttp {}, corosensei {}, Go {}, {}\n",
             date(),
-            if plan.run.quick { "quick".to_owned() } else { format!("{} rounds", plan.rounds) },
+            if plan.run.quick { "quick".to_owned() } else { format!("rounds: {}", plan.rounds) },
             plan.run.workers,
             self.processor,
             self.cores,

@@ -24,11 +24,10 @@ pub fn markdown(plan: &Plan, results: &Results, helpers: &Helpers, machine: &Mac
         "# volt beside its peers\n\n\
         Written by `cargo run --release` in `benches/peers`, whose README.md says how it measures.\n\n\
         {}\n\
-        Each cell: the median of {} rounds, what it is to volt's (**2x**: it costs twice as much; for a rate, half as many), \
+        Each cell: the median of the rounds, what it is to volt's (**2x**: it costs twice as much; for a rate, half as many), \
         and half the distance from the least to the greatest. *best*: volt's cost as a part of the best peer's, \
         or of the floor's.\n\n",
         machine.text(plan, helpers),
-        plan.rounds,
     );
     for (part, title) in [(Part::Main, "The cases"), (Part::Beside, "Beside them")] {
         let cases = plan.cases.iter().filter(|case| case.part == part);
@@ -37,8 +36,8 @@ pub fn markdown(plan: &Plan, results: &Results, helpers: &Helpers, machine: &Mac
             let _ = write!(text, "## {title}\n\n{table}\n");
         }
     }
-    if !plan.run.quick && plan.cases.len() > 1 {
-        text.push_str("![what the peers cost, to volt's](RESULTS.svg)\n\n");
+    if plan.whole {
+        text.push_str("![what each costs, to volt's](RESULTS.svg)\n\n");
     }
     if plan.peers.contains(&Peer::Volt) {
         let list = verdict::shortfalls(plan, results);

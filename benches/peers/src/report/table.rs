@@ -57,10 +57,10 @@ fn cell(results: &Results, case: &Case, row: &Row, peer: Peer) -> String {
 pub(super) fn amount(unit: Unit, x: f64) -> String {
     match unit {
         Unit::Nanos if x >= 100_000.0 => format!("{:.0} us", x / 1e3),
-        Unit::Nanos if x >= 10_000.0 => format!("{:.1} us", x / 1e3),
+        Unit::Nanos if x >= 1_000.0 => format!("{:.2} us", x / 1e3),
         Unit::Nanos if x >= 100.0 => format!("{x:.0} ns"),
         Unit::Nanos => format!("{x:.1} ns"),
-        Unit::Micros if x >= 10_000.0 => format!("{:.1} ms", x / 1e3),
+        Unit::Micros if x >= 1_000.0 => format!("{:.1} ms", x / 1e3),
         Unit::Micros if x >= 100.0 => format!("{x:.0} us"),
         Unit::Micros => format!("{x:.2} us"),
         Unit::Millis => format!("{x:.1} ms"),
@@ -92,6 +92,6 @@ mod tests {
         assert_eq!(amount(Unit::PerSecond, 1_234_567.0), "1,234,567/s");
         assert_eq!(amount(Unit::Bytes, 999.6), "1,000 B");
         assert_eq!(amount(Unit::Nanos, 12.34), "12.3 ns");
-        assert_eq!(amount(Unit::Nanos, 12_340.0), "12.3 us");
+        assert_eq!(amount(Unit::Nanos, 12_340.0), "12.34 us");
     }
 }
