@@ -1,9 +1,10 @@
-//! The floor of a server: what the kernel alone charges for a request. N threads, each an edge-triggered epoll loop of
-//! its own on a shared listener.
+//! The floor of a server: what the kernel alone charges for a request. N threads, each an
+//! edge-triggered epoll loop of its own on a shared listener.
 //!
-//! For HTTP it parses nothing: every `\r\n\r\n` in what arrives gets the same constant answer, as long as the one of volt's
-//! example. One epoll_wait, one read and one write per turn of a connection. It is no server: requests with bodies
-//! confuse it, and a peer that does not read its answers is dropped.
+//! For HTTP it parses nothing: every `\r\n\r\n` in what arrives gets the same constant answer, as
+//! long as the one of volt's example. One epoll_wait, one read and one write per turn of a
+//! connection. It is no server: requests with bodies confuse it, and a peer that does not read its
+//! answers is dropped.
 
 use std::io;
 use std::net::TcpListener;
@@ -63,7 +64,8 @@ fn turns(listener: RawFd, answer: Answer) -> io::Result<()> {
             if fd == listener {
                 accept(&epoll, listener, &mut matched)?;
             } else if !turn(fd, answer, &mut buffer, &mut matched[fd as usize], &answers) {
-                // SAFETY: the descriptor is a connection of this thread, and gone from its set with this call.
+                // SAFETY: the descriptor is a connection of this thread, and gone from its set with
+                // this call.
                 unsafe { libc::close(fd) };
             }
         }

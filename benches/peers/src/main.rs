@@ -1,7 +1,8 @@
 //! volt beside its peers: `cargo run --release`. README.md says what is measured, and how.
 //!
-//! Begin with `cases/`: each file has one case, with every peer's workload. `parent/` runs them, each measurement in a
-//! process of its own, which is this program again; `load/` has what loads the servers, `report/` what is written.
+//! Begin with `cases/`: each file has one case, with every peer's workload. `parent/` runs them,
+//! each measurement in a process of its own, which is this program again; `load/` has what loads
+//! the servers, `report/` what is written.
 
 mod args;
 mod cases;

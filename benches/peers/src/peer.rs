@@ -1,7 +1,7 @@
 //! Who is measured, and how each is started on the given number of workers.
 //!
-//! Runtimes are leaked: a measurement has a process of its own, which ends when its figure is printed, and what a
-//! runtime takes to end is no part of any case.
+//! Runtimes are leaked: a measurement has a process of its own, which ends when its figure is
+//! printed, and what a runtime takes to end is no part of any case.
 
 use std::future::Future;
 
@@ -53,7 +53,8 @@ pub fn tokio(run: Run) -> &'static tokio::runtime::Runtime {
     Box::leak(Box::new(runtime.expect("Tokio starts")))
 }
 
-/// With a pool that keeps the stacks of every case but the largest: its own would keep 100, and map the others anew.
+/// With a pool that keeps the stacks of every case but the largest: its own would keep 100, and map
+/// the others anew.
 pub fn may(run: Run) {
     may::config().set_workers(run.workers).set_pool_capacity(10_000);
 }

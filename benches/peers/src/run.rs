@@ -18,7 +18,8 @@ pub struct Run {
     pub addr: SocketAddr,
 }
 
-/// Tells the program that measures how far this process is, and waits until it has looked. On a plain thread.
+/// Tells the program that measures how far this process is, and waits until it has looked. On a
+/// plain thread.
 pub fn stage(name: &str) {
     say("stage", name);
     let mut line = String::new();

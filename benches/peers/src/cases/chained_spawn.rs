@@ -15,8 +15,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::OfBest(0.2),
     }],
-    note: "A fiber spawns a fiber and ends, 1,000 deep; the last one tells the first through a one-shot channel \
-        (may: an mpsc).",
+    note: "A fiber spawns a fiber and ends, 1,000 deep; the last one tells the first through a \
+        one-shot channel (may: an mpsc).",
     ..Case::INSIDE
 };
 

@@ -23,8 +23,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::OfBest(0.3),
     }],
-    note: "A number there and back over two rendezvous channels. Tokio has none, nearest is mpsc of capacity 1; may's \
-        mpsc is unbounded. Floor: two uncontended pairs of compare-and-swap.",
+    note: "A number there and back over two rendezvous channels. Tokio has none, nearest is mpsc \
+        of capacity 1; may's mpsc is unbounded. Floor: two uncontended pairs of compare-and-swap.",
     ..Case::INSIDE
 };
 

@@ -21,8 +21,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::OfBest(0.4),
     }],
-    note: "2 million numbers through bounded(128), one sender, one receiver. may has no bounded channel. Floor: an \
-        uncontended pair of compare-and-swap.",
+    note: "2 million numbers through bounded(128), one sender, one receiver. may has no bounded \
+        channel. Floor: an uncontended pair of compare-and-swap.",
     ..Case::INSIDE
 };
 

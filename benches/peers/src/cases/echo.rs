@@ -37,8 +37,9 @@ pub const MANY: Case = Case {
     ..FEW
 };
 
-const NOTE: &str = "64 bytes there and back, one under way on each connection, from one thread of epoll in a process of its \
-    own. TCP_NODELAY everywhere, 4 KiB buffers. Floor: two threads of raw epoll.";
+const NOTE: &str = "64 bytes there and back, one under way on each connection, from one thread of \
+    epoll in a process of its own. TCP_NODELAY everywhere, 4 KiB buffers. Floor: two threads of \
+    raw epoll.";
 
 const fn row(key: &'static str, title: &'static str, unit: Unit, bar: Bar) -> Row {
     Row { key, title, unit, bar }

@@ -1,4 +1,5 @@
-//! The hello server: volt's example daemon, Tokio with hyper, may_minihttp, Go's net/http, raw epoll.
+//! The hello server: volt's example daemon, Tokio with hyper, may_minihttp, Go's net/http, raw
+//! epoll.
 
 use std::convert::Infallible;
 use std::io;
@@ -29,8 +30,8 @@ pub const FEW: Case = Case {
         row("p50", "HTTP, 50 connections, p50", Unit::Micros, Bar::Shown),
         row("p99", "HTTP, 50 connections, p99", Unit::Micros, Bar::NotSlower),
     ],
-    note: "wrk -t1 -c50, GET /, 13 bytes. may_minihttp leaves TCP_NODELAY off and sends a Server header. Floor: two threads \
-        of raw epoll, which parse nothing and answer a constant.",
+    note: "wrk -t1 -c50, GET /, 13 bytes. may_minihttp leaves TCP_NODELAY off and sends a Server \
+        header. Floor: two threads of raw epoll, which parse nothing and answer a constant.",
     ..Case::INSIDE
 };
 
@@ -54,7 +55,8 @@ pub const PIPELINED: Case = Case {
         row("rate", "HTTP, 16 pipelined, requests/s", Unit::PerSecond, Bar::OfFloor(1.0 / 0.9)),
         row("cpu", "HTTP, 16 pipelined, CPU per request", Unit::Micros, Bar::NotSlower),
     ],
-    note: "wrk -t1 -c50, 16 requests per write. wrk needs a core for itself, so the rate is as much its figure.",
+    note: "wrk -t1 -c50, 16 requests per write. wrk needs a core for itself, so the rate is as \
+        much its figure.",
     ..FEW
 };
 
@@ -64,8 +66,8 @@ pub const IDLE: Case = Case {
     bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::May, may)],
     rounds: 2,
     rows: &[row("bytes", "10,000 idle HTTP connections, each", Unit::Bytes, Bar::NotSlower)],
-    note: "10,000 keep-alive connections after one answer each: resident memory and page tables of the server, two seconds \
-        later; what the kernel keeps for sockets is not in it.",
+    note: "10,000 keep-alive connections after one answer each: resident memory and page tables \
+        of the server, two seconds later; what the kernel keeps for sockets is not in it.",
     ..FEW
 };
 

@@ -20,8 +20,8 @@ pub const CASE: Case = Case {
         },
         Row { key: "load", title: "idle runtime, CPU", unit: Unit::Load, bar: Bar::NotSlower },
     ],
-    note: "1,000 fibers have slept for 1 to 10 ms; from three seconds later on, the context switches and the CPU time of the \
-        process.",
+    note: "1,000 fibers have slept for 1 to 10 ms; from three seconds later on, the context \
+        switches and the CPU time of the process.",
     ..Case::INSIDE
 };
 

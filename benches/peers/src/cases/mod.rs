@@ -1,4 +1,5 @@
-//! The cases, each in a file with every peer's workload side by side. Go's stand in `go/`, under the same names.
+//! The cases, each in a file with every peer's workload side by side. Go's stand in `go/`, under
+//! the same names.
 
 mod case;
 mod chained_spawn;

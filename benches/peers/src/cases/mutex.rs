@@ -22,7 +22,9 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::OfBest(0.4),
     }],
-    note: "10 fibers lock, add one and unlock, a million times in all. Tokio: tokio::sync::Mutex, the one that may be held over a wait, as volt's may. Floor: an uncontended pair of compare-and-swap.",
+    note: "10 fibers lock, add one and unlock, a million times in all. Tokio: tokio::sync::Mutex, \
+        the one that may be held over a wait, as volt's may. Floor: an uncontended pair of \
+        compare-and-swap.",
     ..Case::INSIDE
 };
 

@@ -17,7 +17,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::NotSlower,
     }],
-    note: "10 fibers lock, yield, add one and unlock, 200,000 times in all; Tokio: tokio::sync::Mutex; threads: sched_yield under std's.",
+    note: "10 fibers lock, yield, add one and unlock, 200,000 times in all; Tokio: \
+        tokio::sync::Mutex; threads: sched_yield under std's.",
     ..Case::INSIDE
 };
 

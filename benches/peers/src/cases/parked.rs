@@ -25,9 +25,9 @@ pub const CASE: Case = Case {
         unit: Unit::Bytes,
         bar: Bar::AtMost(4_900.0),
     }],
-    note: "Resident memory and page tables of a million fibers that have run and wait. Stackless tasks hold what they \
-        need after the wait, here nothing. may: 20,000, because of vm.max_map_count; threads: 2,000. Floor: a page for \
-        each, 256 KiB apart.",
+    note: "Resident memory and page tables of a million fibers that have run and wait. Stackless \
+        tasks hold what they need after the wait, here nothing. may: 20,000, because of \
+        vm.max_map_count; threads: 2,000. Floor: a page for each, 256 KiB apart.",
     ..Case::INSIDE
 };
 

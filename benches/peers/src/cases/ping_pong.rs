@@ -17,8 +17,9 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::OfBest(0.35),
     }],
-    note: "As in Tokio's rt_multi_threaded bench: a fiber spawns 1,000, each of which makes two one-shot channels, spawns \
-        its partner, sends and waits for the answer. may and std: mpsc; Go: channels of capacity 1.",
+    note: "As in Tokio's rt_multi_threaded bench: a fiber spawns 1,000, each of which makes two \
+        one-shot channels, spawns its partner, sends and waits for the answer. may and std: mpsc; \
+        Go: channels of capacity 1.",
     ..Case::INSIDE
 };
 

@@ -16,7 +16,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::NotSlower,
     }],
-    note: "503 fibers in a ring pass one token, over rendezvous channels. Tokio: mpsc of capacity 1; may: its unbounded mpsc.",
+    note: "503 fibers in a ring pass one token, over rendezvous channels. Tokio: mpsc of capacity \
+        1; may: its unbounded mpsc.",
     ..Case::INSIDE
 };
 

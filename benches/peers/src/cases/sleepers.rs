@@ -15,8 +15,8 @@ pub const CASE: Case = Case {
         unit: Unit::Millis,
         bar: Bar::OfBest(0.3),
     }],
-    note: "A fiber spawns 100,000, which sleep for 1 to 100 ms, and joins them: wall time less the longest sleep. \
-        may: 30,000 of them, as each takes two of vm.max_map_count's mappings.",
+    note: "A fiber spawns 100,000, which sleep for 1 to 100 ms, and joins them: wall time less \
+        the longest sleep. may: 30,000 of them, as each takes two of vm.max_map_count's mappings.",
     ..Case::INSIDE
 };
 

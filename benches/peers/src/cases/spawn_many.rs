@@ -18,8 +18,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::OfBest(0.3),
     }],
-    note: "A thread outside the runtime spawns 10,000 fibers; each counts down, the last one sends. \
-        Go has no outside: its main goroutine spawns.",
+    note: "A thread outside the runtime spawns 10,000 fibers; each counts down, the last one \
+        sends. Go has no outside: its main goroutine spawns.",
     ..Case::INSIDE
 };
 

@@ -20,7 +20,8 @@ pub const READY: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::OfBest(0.3),
     }],
-    note: "A timeout of a minute around code that does not wait. Go: context.WithTimeout, asked once, cancelled.",
+    note: "A timeout of a minute around code that does not wait. Go: context.WithTimeout, asked \
+        once, cancelled.",
     ..Case::INSIDE
 };
 
@@ -34,8 +35,8 @@ pub const WAITS: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::OfBest(0.3),
     }],
-    note: "Two fibers wake each other in turn, each wait under a timeout of a minute; the same without is taken off. Go: a \
-        select over the wake and a new timer, which is stopped.",
+    note: "Two fibers wake each other in turn, each wait under a timeout of a minute; the same \
+        without is taken off. Go: a select over the wake and a new timer, which is stopped.",
     ..Case::INSIDE
 };
 

@@ -16,8 +16,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::NotSlower,
     }],
-    note: "A binary tree, 13 deep: every fiber spawns two, joins both and returns the sum of their counts. Go: a channel of \
-        capacity 2 per fiber.",
+    note: "A binary tree, 13 deep: every fiber spawns two, joins both and returns the sum of \
+        their counts. Go: a channel of capacity 2 per fiber.",
     ..Case::INSIDE
 };
 

@@ -16,8 +16,9 @@ pub const CASE: Case = Case {
         unit: Unit::Bytes,
         bar: Bar::AtMost(300.0),
     }],
-    note: "A million spawned on a runtime of the calling thread, which does not run it. may and Go start what is spawned; \
-        theirs have their stacks from the beginning, as in the line above.",
+    note: "A million spawned on a runtime of the calling thread, which does not run it. may and \
+        Go start what is spawned; theirs have their stacks from the beginning, as in the line \
+        above.",
     ..Case::INSIDE
 };
 

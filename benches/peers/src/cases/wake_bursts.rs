@@ -18,7 +18,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::NotSlower,
     }],
-    note: "1,001 fibers wait at a barrier, 10 times per sample. Go has none: sync.Cond with a count.",
+    note: "1,001 fibers wait at a barrier, 10 times per sample. Go has none: sync.Cond with a \
+        count.",
     ..Case::INSIDE
 };
 

@@ -24,7 +24,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::OfBest(0.5),
     }],
-    note: "200 fibers yield 1,000 times each. Floor: corosensei's bare resume and suspend, 200 in turn, one thread.",
+    note: "200 fibers yield 1,000 times each. Floor: corosensei's bare resume and suspend, 200 in \
+        turn, one thread.",
     ..Case::INSIDE
 };
 

@@ -1,5 +1,5 @@
-//! Echo: each connection has one message under way all the time. Latencies hold what the generator's one thread takes
-//! to get round its connections; that is the same for every server.
+//! Echo: each connection has one message under way all the time. Latencies hold what the
+//! generator's one thread takes to get round its connections; that is the same for every server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! What loads the servers, in processes of their own. wrk, which is somebody else's, stands in `wrk.rs`.
+//! What loads the servers, in processes of their own. wrk, which is somebody else's, stands in
+//! `wrk.rs`.
 
 mod echo;
 mod idle;
@@ -22,7 +23,8 @@ pub struct Load {
 const MESSAGE: [u8; 64] = [b'v'; 64];
 
 impl Load {
-    /// Runs the generator called `kind`, which prints its figures; false if there is none of that name.
+    /// Runs the generator called `kind`, which prints its figures; false if there is none of that
+    /// name.
     pub fn run(self, kind: &str) -> bool {
         match kind {
             "echo" => echo::run(self),

@@ -10,7 +10,8 @@ use super::{Load, MESSAGE};
 use crate::epoll::check;
 use crate::run::{say, stage};
 
-/// The most connections of one run: each leaves a port in TIME_WAIT for a minute, and a server's address has 28,000.
+/// The most connections of one run: each leaves a port in TIME_WAIT for a minute, and a server's
+/// address has 28,000.
 const MOST: u64 = 20_000;
 
 pub(super) fn run(load: Load) {

@@ -1,6 +1,7 @@
 //! A process that is measured: what it says, line by line, and its end.
 //!
-//! Each line is a key and a value: a figure, or `stage` and a name, upon which the process waits for an answer.
+//! Each line is a key and a value: a figure, or `stage` and a name, upon which the process waits
+//! for an answer.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

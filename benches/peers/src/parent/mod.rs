@@ -1,4 +1,5 @@
-//! The program that measures: starts a process for each measurement, reads its figures, and keeps them.
+//! The program that measures: starts a process for each measurement, reads its figures, and keeps
+//! them.
 
 mod child;
 mod helpers;

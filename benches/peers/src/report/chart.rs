@@ -55,7 +55,7 @@ pub(super) fn draw(file: &Path, plan: &Plan, results: &Results) -> Result<(), Bo
     area.fill(&WHITE)?;
     let style = TextStyle::from(("sans-serif", 13)).color(&INK);
 
-    let title = "What each costs, to volt's: right of the line volt is cheaper (logarithmic; beyond the scale: at its edge)";
+    let title = "What each costs, to volt's: right of the line volt is cheaper";
     area.draw(&Text::new(title, (12, 10), TextStyle::from(("sans-serif", 15)).color(&INK)))?;
     for (i, &peer) in plan.peers.iter().filter(|&&peer| peer != Peer::Volt).enumerate() {
         let x = LEFT + 90 * i as i32;

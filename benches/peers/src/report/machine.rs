@@ -15,6 +15,8 @@ pub struct Machine {
     kernel: String,
     /// What else ran: processes that wanted a processor, over the last minute.
     others: String,
+    /// The commit that is measured.
+    volt: String,
 }
 
 impl Machine {
@@ -37,6 +39,7 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory_gib: kib / f64::from(1 << 20),
             kernel: read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            volt: said("git", &["describe", "--always", "--dirty", "--exclude=*"]),
             others: load.split_whitespace().next().unwrap_or("?").to_owned(),
         }
     }
@@ -54,7 +57,7 @@ impl Machine {
             self.memory_gib,
             self.kernel.trim(),
             self.others,
-            said("git", &["describe", "--always", "--dirty", "--exclude=*"]),
+            self.volt,
             version("tokio"),
             version("hyper"),
             version("may"),

@@ -22,11 +22,11 @@ const REASONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/reasons.md");
 pub fn markdown(plan: &Plan, results: &Results, helpers: &Helpers, machine: &Machine) -> String {
     let mut text = format!(
         "# volt beside its peers\n\n\
-        Written by `cargo run --release` in `benches/peers`, whose README.md says how it measures.\n\n\
+        Written by `cargo run --release` in `benches/peers`; the README there says how.\n\n\
         {}\n\
-        Each cell: the median of the rounds, what it is to volt's (**2x**: it costs twice as much; for a rate, half as many), \
-        and half the distance from the least to the greatest. *best*: volt's cost as a part of the best peer's, \
-        or of the floor's.\n\n",
+        Each cell: the median of the rounds, what it is to volt's (**2x**: it costs twice as much; \
+        for a rate, half as many), and half the distance from the least to the greatest. *best*: \
+        volt's cost as a part of the best peer's, or of the floor's.\n\n",
         machine.text(plan, helpers),
     );
     for (part, title) in [(Part::Main, "The cases"), (Part::Beside, "Beside them")] {
