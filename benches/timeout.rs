@@ -1,7 +1,7 @@
 //! What a timeout costs that does not run out: `cargo bench --bench timeout`.
 //!
 //! Around nothing it is a look at the clock. Around a wait it is a timer besides, set and cancelled, which
-//! is the difference between the last two lines. Tokio's is in `benches/peers` (`tokio_timeout`).
+//! is the difference between the last two lines. Tokio's is in `benches/peers` (`timeout_waits`).
 
 mod common;
 

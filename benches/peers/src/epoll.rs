@@ -1,19 +1,16 @@
-//! The floor: what the kernel alone charges for a request. N threads, each an edge-triggered epoll loop of its own on a
-//! shared listener.
+//! The floor of a server: what the kernel alone charges for a request. N threads, each an
+//! edge-triggered epoll loop of its own on a shared listener.
 //!
-//! ```text
-//! cargo run --release --bin epoll_floor -- --addr 127.0.0.1:8082 --workers 2
-//! ```
-//!
-//! It parses nothing: every `\r\n\r\n` in what arrives gets the same constant answer, of the same length as the one of
-//! volt's HTTP example. One epoll_wait, one read and one write per turn of a connection. It is no server: requests with
-//! bodies confuse it, and a peer that does not read its answers is dropped.
+//! For HTTP it parses nothing: every `\r\n\r\n` in what arrives gets the same constant answer, as
+//! long as the one of volt's example. One epoll_wait, one read and one write per turn of a
+//! connection. It is no server: requests with bodies confuse it, and a peer that does not read its
+//! answers is dropped.
 
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use volt_peers::Options;
+use crate::run::Run;
 
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\n\
@@ -21,24 +18,36 @@ const ANSWER: &[u8] =
 /// The most answers of one write; more are written in several.
 const BATCH: usize = 64;
 
-fn main() -> io::Result<()> {
-    let options = Options::from_args();
-    let listener = TcpListener::bind(&options.addr)?;
-    listener.set_nonblocking(true)?;
-    println!("listening on http://{}", listener.local_addr()?);
+/// What a connection gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// What it sent.
+    Echo,
+    /// `ANSWER` for each request.
+    Http,
+}
+
+/// Serves until the process is ended.
+pub fn serve(run: Run, answer: Answer) -> f64 {
+    let listener = TcpListener::bind(run.addr).expect("the address is free");
+    listener.set_nonblocking(true).expect("a socket");
     std::thread::scope(|s| {
         let threads: Vec<_> =
-            (0..options.workers).map(|_| s.spawn(|| serve(listener.as_raw_fd()))).collect();
-        threads.into_iter().try_for_each(|t| t.join().expect("a loop does not panic"))
-    })
+            (0..run.workers).map(|_| s.spawn(|| turns(listener.as_raw_fd(), answer))).collect();
+        for thread in threads {
+            thread.join().expect("a loop does not panic").expect("epoll works");
+        }
+    });
+    0.0
 }
 
 /// One thread's loop.
-fn serve(listener: RawFd) -> io::Result<()> {
+fn turns(listener: RawFd, answer: Answer) -> io::Result<()> {
     // SAFETY: the descriptor is new and nobody else's.
     let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
-    add(&epoll, listener, libc::EPOLLIN | libc::EPOLLEXCLUSIVE)?;
+    add(&epoll, listener, listener as u64, libc::EPOLLIN | libc::EPOLLEXCLUSIVE)?;
     let answers = ANSWER.repeat(BATCH);
+    let mut buffer = [0_u8; 8192];
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 256];
     // For each descriptor, how many bytes of `\r\n\r\n` its last read ended with.
     let mut matched = vec![0_u8; 1 << 10];
@@ -54,8 +63,9 @@ fn serve(listener: RawFd) -> io::Result<()> {
             let fd = event.u64 as RawFd;
             if fd == listener {
                 accept(&epoll, listener, &mut matched)?;
-            } else if !turn(fd, &mut matched[fd as usize], &answers) {
-                // SAFETY: the descriptor is a connection of this thread, and gone from its set with this call.
+            } else if !turn(fd, answer, &mut buffer, &mut matched[fd as usize], &answers) {
+                // SAFETY: the descriptor is a connection of this thread, and gone from its set with
+                // this call.
                 unsafe { libc::close(fd) };
             }
         }
@@ -79,35 +89,48 @@ fn accept(epoll: &OwnedFd, listener: RawFd, matched: &mut Vec<u8>) -> io::Result
     unsafe {
         libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), 4)
     };
-    add(epoll, fd, libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET)
+    add(epoll, fd, fd as u64, libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET)
 }
 
 /// Reads what is there and answers it; false if the connection is over.
-fn turn(fd: RawFd, matched: &mut u8, answers: &[u8]) -> bool {
-    let mut buffer = [0_u8; 8192];
+fn turn(fd: RawFd, answer: Answer, buffer: &mut [u8], matched: &mut u8, answers: &[u8]) -> bool {
     loop {
         // SAFETY: the buffer is as long as the call is told.
         let n = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         if n < 0 {
             return io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock;
         }
-        let mut left = count_ends(&buffer[..n as usize], matched);
-        while left > 0 {
-            let batch = left.min(BATCH);
-            let len = batch * ANSWER.len();
-            // SAFETY: `answers` holds BATCH answers, and `batch` is at most that.
-            if unsafe { libc::send(fd, answers.as_ptr().cast(), len, libc::MSG_NOSIGNAL) }
-                != len as isize
-            {
-                return false;
-            }
-            left -= batch;
+        let bytes = &buffer[..n as usize];
+        let answered = match answer {
+            Answer::Echo => bytes.is_empty() || send(fd, bytes),
+            Answer::Http => answer_requests(fd, count_ends(bytes, matched), answers),
+        };
+        if !answered {
+            return false;
         }
         // A short read has emptied the socket: the next edge will tell.
         if n == 0 || (n as usize) < buffer.len() {
             return n > 0;
         }
     }
+}
+
+fn answer_requests(fd: RawFd, mut left: usize, answers: &[u8]) -> bool {
+    while left > 0 {
+        let batch = left.min(BATCH);
+        if !send(fd, &answers[..batch * ANSWER.len()]) {
+            return false;
+        }
+        left -= batch;
+    }
+    true
+}
+
+/// Whether all of it went out at once.
+fn send(fd: RawFd, bytes: &[u8]) -> bool {
+    // SAFETY: the bytes are alive for the call.
+    let n = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    n == bytes.len() as isize
 }
 
 /// Counts the request ends in `bytes`; `matched` carries a beginning over to the next call.
@@ -128,13 +151,19 @@ fn count_ends(bytes: &[u8], matched: &mut u8) -> usize {
     ends
 }
 
-fn add(epoll: &OwnedFd, fd: RawFd, interest: libc::c_int) -> io::Result<()> {
-    let mut event = libc::epoll_event { events: interest as u32, u64: fd as u64 };
+/// Watches a descriptor; its events come with `number`.
+pub(crate) fn add(
+    epoll: &OwnedFd,
+    fd: RawFd,
+    number: u64,
+    interest: libc::c_int,
+) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: interest as u32, u64: number };
     // SAFETY: the event is alive for the call.
     check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) })
         .map(drop)
 }
 
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -1,0 +1,142 @@
+package main
+
+import "sync"
+
+func channelRoundTrip() float64 {
+	trips := scale(50_000, 1_000)
+	there, back := make(chan int), make(chan int)
+	go func() {
+		for i := range there {
+			back <- i
+		}
+	}()
+	return timed(trips, func() {
+		for i := range trips {
+			there <- i
+			if <-back != i {
+				panic("a wrong answer")
+			}
+		}
+	})
+}
+
+func channelStream() float64 {
+	items := scale(2_000_000, 20_000)
+	return timed(items, func() {
+		stream := make(chan int, 128)
+		go func() {
+			for i := range items {
+				stream <- i
+			}
+			close(stream)
+		}()
+		count(stream, items)
+	})
+}
+
+func count(stream chan int, items int) {
+	got := 0
+	for range stream {
+		got++
+	}
+	if got != items {
+		panic("items were lost")
+	}
+}
+
+func manyProducers() float64 {
+	const producers = 64
+	each := scale(16_000, 500)
+	return timed(producers*each, func() {
+		stream := make(chan int, 128)
+		var all sync.WaitGroup
+		all.Add(producers)
+		for range producers {
+			go func() {
+				for i := range each {
+					stream <- i
+				}
+				all.Done()
+			}()
+		}
+		go func() {
+			all.Wait()
+			close(stream)
+		}()
+		count(stream, producers*each)
+	})
+}
+
+func ring() float64 {
+	const fibers = 503
+	passes := scale(fibers*100, fibers)
+	done := make(chan struct{})
+	first := make(chan int)
+	token := first
+	for i := range fibers {
+		next := make(chan int)
+		if i == fibers-1 {
+			next = first
+		}
+		go func(token, next chan int) {
+			for left := range token {
+				if left == 0 {
+					done <- struct{}{}
+				} else {
+					next <- left - 1
+				}
+			}
+		}(token, next)
+		token = next
+	}
+	return timed(passes, func() {
+		first <- passes
+		<-done
+	})
+}
+
+func wakeBursts() float64 {
+	const fibers, meetings = 1000, 10
+	meet := newBarrier(fibers + 1)
+	for range fibers {
+		go func() {
+			for {
+				meet.wait()
+			}
+		}()
+	}
+	return timed(fibers*meetings, func() {
+		for range meetings {
+			meet.wait()
+		}
+	})
+}
+
+// barrier is what Go has no type for.
+type barrier struct {
+	mutex         sync.Mutex
+	met           *sync.Cond
+	size, arrived int
+	meeting       int
+}
+
+func newBarrier(size int) *barrier {
+	b := &barrier{size: size}
+	b.met = sync.NewCond(&b.mutex)
+	return b
+}
+
+func (b *barrier) wait() {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.arrived++
+	if b.arrived == b.size {
+		b.arrived = 0
+		b.meeting++
+		b.met.Broadcast()
+		return
+	}
+	for mine := b.meeting; mine == b.meeting; {
+		b.met.Wait()
+	}
+}

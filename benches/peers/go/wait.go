@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// contend has 10 goroutines lock the mutex, so many times in all.
+func contend(times int, inside func()) float64 {
+	const fibers = 10
+	each := times / fibers
+	return timed(fibers*each, func() {
+		var mutex sync.Mutex
+		var all sync.WaitGroup
+		count := 0
+		all.Add(fibers)
+		for range fibers {
+			go func() {
+				for range each {
+					mutex.Lock()
+					if inside != nil {
+						inside()
+					}
+					count++
+					mutex.Unlock()
+				}
+				all.Done()
+			}()
+		}
+		all.Wait()
+		if count != fibers*each {
+			panic("the mutex does not exclude")
+		}
+	})
+}
+
+func mutex() float64 { return contend(scale(1_000_000, 10_000), nil) }
+
+func mutexHeld() float64 { return contend(scale(200_000, 10_000), runtime.Gosched) }
+
+func sleepers() float64 {
+	count := scale(100_000, 1_000)
+	nanos := timed(1, func() {
+		var all sync.WaitGroup
+		all.Add(count)
+		for i := range count {
+			go func() {
+				time.Sleep(time.Duration(1+i%100) * time.Millisecond)
+				all.Done()
+			}()
+		}
+		all.Wait()
+	})
+	return nanos/1e6 - 100
+}
+
+const (
+	times = 50_000
+	far   = time.Minute
+)
+
+func timeoutReady() float64 {
+	return timed(times, func() {
+		for range times {
+			ctx, cancel := context.WithTimeout(context.Background(), far)
+			if ctx.Err() != nil {
+				panic("too late")
+			}
+			cancel()
+		}
+	})
+}
+
+func timeoutWaits() float64 {
+	trips := func(wait func(chan struct{})) float64 {
+		here, there := make(chan struct{}, 1), make(chan struct{}, 1)
+		return sample(2*times, func() time.Duration {
+			go func() {
+				for range times {
+					wait(there)
+					here <- struct{}{}
+				}
+			}()
+			start := time.Now()
+			for range times {
+				there <- struct{}{}
+				wait(here)
+			}
+			return time.Since(start)
+		})
+	}
+	timed := func(wake chan struct{}) {
+		timer := time.NewTimer(far)
+		select {
+		case <-wake:
+			timer.Stop()
+		case <-timer.C:
+			panic("too late")
+		}
+	}
+	return trips(timed) - trips(func(wake chan struct{}) { <-wake })
+}
+
+func parked() float64 {
+	count := scale(1_000_000, 10_000)
+	var arrived atomic.Int32
+	never := make(chan struct{})
+	stage("begin")
+	for range count {
+		go func() {
+			arrived.Add(1)
+			<-never
+		}()
+	}
+	for int(arrived.Load()) < count {
+		time.Sleep(5 * time.Millisecond)
+	}
+	fmt.Println("count", count)
+	stage("end")
+	return 0
+}
+
+func idle() float64 {
+	var all sync.WaitGroup
+	all.Add(1000)
+	for i := range 1000 {
+		go func() {
+			time.Sleep(time.Duration(1+i%10) * time.Millisecond)
+			all.Done()
+		}()
+	}
+	all.Wait()
+	stage("idle")
+	return 0
+}

@@ -1,0 +1,55 @@
+//! The cases, each in a file with every peer's workload side by side. Go's stand in `go/`, under
+//! the same names.
+
+mod case;
+mod chained_spawn;
+mod channel_round_trip;
+mod channel_stream;
+mod echo;
+mod http;
+mod idle;
+mod many_producers;
+mod mutex;
+mod mutex_held;
+mod parked;
+mod ping_pong;
+mod ring;
+mod short_connections;
+mod sleepers;
+mod spawn_many;
+mod timeout;
+mod tree;
+mod unstarted;
+mod wake_bursts;
+mod yield_many;
+
+pub use case::{Bar, Body, Case, HttpLoad, Kind, Part, Row, Unit};
+
+/// In the order of the report.
+pub const ALL: &[&Case] = &[
+    &yield_many::CASE,
+    &spawn_many::CASE,
+    &chained_spawn::CASE,
+    &ping_pong::CASE,
+    &channel_round_trip::CASE,
+    &channel_stream::CASE,
+    &mutex::CASE,
+    &sleepers::CASE,
+    &http::FEW,
+    &http::MANY,
+    &http::PIPELINED,
+    &echo::FEW,
+    &echo::MANY,
+    &parked::CASE,
+    &unstarted::CASE,
+    &http::IDLE,
+    &idle::CASE,
+    &tree::CASE,
+    &ring::CASE,
+    &many_producers::CASE,
+    &wake_bursts::CASE,
+    &short_connections::CASE,
+    &mutex_held::CASE,
+    &timeout::READY,
+    &timeout::WAITS,
+];
