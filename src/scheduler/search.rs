@@ -84,10 +84,15 @@ impl Worker<'_> {
                 return Some(fiber);
             }
         } else if let Some(fiber) = core.slot.take() {
+            own.lifo_run = 0;
+            if core.ring.is_empty() {
+                // It would be the next again, after another worker was woken for it.
+                return Some(fiber);
+            }
             core.stats.lifo_flushes.add(1);
             self.push_back(fiber);
         }
-        self.own().lifo_run = 0;
+        own.lifo_run = 0;
         core.ring.pop()
     }
 
