@@ -91,6 +91,8 @@ impl Watch {
 struct Seen {
     dispatched: u64,
     since: Moment,
+    /// How many looks since then have found it so.
+    again: u32,
 }
 
 /// Runs the supervisor on the calling thread until the scheduler stops.
@@ -159,16 +161,22 @@ impl Supervisor<'_> {
 
     fn look_at(&mut self, core: &Core, now: Moment) {
         let dispatched = core.stats.dispatched.get();
-        let fresh = Seen { dispatched, since: now };
+        let fresh = Seen { dispatched, since: now, again: 0 };
         if self.seen.len() <= core.index {
-            self.seen.resize(core.index + 1, fresh);
+            // Not seen yet, so no count is the one of before.
+            self.seen.resize(core.index + 1, Seen { dispatched: u64::MAX, ..fresh });
         }
+        self.seen[core.index].again += 1;
         let seen = self.seen[core.index];
         if core.gate.is_stalled() {
             self.drain(core);
         } else if seen.dispatched != dispatched || self.is_at_rest(core) {
             self.seen[core.index] = fresh;
-        } else if now.since(seen.since) >= self.period / LOOKS * (LOOKS - 1) {
+        } else if seen.again >= LOOKS - 1
+            && now.since(seen.since) >= self.period / LOOKS * (LOOKS - 1)
+        {
+            // Looks and time: a process that was stopped for a while, because it had used up its share
+            // of the processors say, has lost time, and nobody in it has stalled.
             self.stalled(core, seen, now);
         } else if now > seen.since && !core.slot.is_empty() {
             self.free_slot(core, seen);

@@ -103,6 +103,22 @@ fn a_stall_is_noticed_after_three_quarters_of_a_period_to_a_whole_one() {
     assert!(most > PERIOD * 9 / 10, "{most:?}");
 }
 
+/// The whole process stood still, for many periods: the next look is late, and finds nobody stalled.
+#[test]
+fn a_process_that_was_stopped_has_not_stalled() {
+    Noted::bench(1, 1, |bench, noted| {
+        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+        bench.runs(0);
+        let look = PERIOD / 4;
+        for when in [look, 2 * look, 2 * look + 10 * PERIOD] {
+            supervisor.look(at(when));
+        }
+        assert!(noted.stalls().is_empty(), "{:?}", noted.stalls());
+        supervisor.look(at(3 * look + 10 * PERIOD));
+        assert_eq!(noted.stalls().len(), 1, "it has stalled by now");
+    });
+}
+
 /// A machine that is busy wakes the supervisor late: then it takes longer, and no less.
 #[test]
 fn late_looks_do_not_make_a_stall_of_less() {
