@@ -26,7 +26,7 @@ pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError};
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let inner = Inner { value: None, sender: true, receiver: true, queue: Queue::new() };
     let shared = Arc::new(Lock::new(inner));
-    (Sender(Arc::clone(&shared)), Receiver(shared))
+    (Sender(Some(Arc::clone(&shared))), Receiver(Some(shared)))
 }
 
 struct Inner<T> {
@@ -45,7 +45,7 @@ struct Inner<T> {
 /// drop(sender);
 /// assert!(receiver.recv().is_err());
 /// ```
-pub struct Sender<T>(Arc<Lock<Inner<T>>>);
+pub struct Sender<T>(Option<Arc<Lock<Inner<T>>>>);
 
 /// Receives the value.
 ///
@@ -54,7 +54,10 @@ pub struct Sender<T>(Arc<Lock<Inner<T>>>);
 /// drop(receiver);
 /// assert_eq!(sender.send(1).unwrap_err().0, 1);
 /// ```
-pub struct Receiver<T>(Arc<Lock<Inner<T>>>);
+pub struct Receiver<T>(Option<Arc<Lock<Inner<T>>>>);
+
+/// A handle is empty only on its way out.
+const THERE: &str = "a handle that is used has its channel";
 
 impl<T> Sender<T> {
     /// Sends the value; never waits.
@@ -68,14 +71,17 @@ impl<T> Sender<T> {
     /// sender.send(1).unwrap();
     /// assert_eq!(receiver.try_recv(), Ok(1));
     /// ```
-    pub fn send(self, value: T) -> Result<(), SendError<T>> {
+    pub fn send(mut self, value: T) -> Result<(), SendError<T>> {
+        // It goes in the critical section in which it sends, not in another.
+        let shared = self.0.take().expect(THERE);
         let mut wakes = Wakes::new();
         {
-            let mut inner = self.0.lock();
+            let mut inner = shared.lock();
             if !inner.receiver {
                 return Err(SendError(value));
             }
             inner.value = Some(value);
+            inner.sender = false;
             inner.queue.wake_all(0, &mut wakes);
         }
         wakes.wake();
@@ -90,7 +96,7 @@ impl<T> Sender<T> {
     /// # drop(receiver);
     /// ```
     pub fn is_closed(&self) -> bool {
-        !self.0.lock().receiver
+        !self.0.as_ref().expect(THERE).lock().receiver
     }
 }
 
@@ -110,8 +116,11 @@ impl<T> Receiver<T> {
     /// volt::go(move || sender.send(1));
     /// assert_eq!(receiver.recv(), Ok(1));
     /// ```
-    pub fn recv(self) -> Result<T, RecvError> {
-        self.wait(None).map_err(|_| RecvError)
+    pub fn recv(mut self) -> Result<T, RecvError> {
+        let result = self.wait(None).map_err(|_| RecvError);
+        // The sender has gone, with or without a value: nobody has to be told that this goes too.
+        self.0 = None;
+        result
     }
 
     /// Waits for the value for at most `timeout`.
@@ -150,7 +159,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.try_recv(), Ok(1));
     /// ```
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        let mut inner = self.0.lock();
+        let mut inner = self.shared().lock();
         match inner.value.take() {
             Some(value) => Ok(value),
             None if inner.sender => Err(TryRecvError::Empty),
@@ -158,8 +167,12 @@ impl<T> Receiver<T> {
         }
     }
 
+    fn shared(&self) -> &Arc<Lock<Inner<T>>> {
+        self.0.as_ref().expect(THERE)
+    }
+
     fn wait(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
-        let object = Arc::as_ptr(&self.0) as usize;
+        let object = Arc::as_ptr(self.shared()) as usize;
         let how = Wait { object, deadline, ..Wait::cancellable("oneshot") };
         match wait(Enter { receiver: self }, Place::Back, (), how) {
             Waited::Ready(value) => value,
@@ -183,7 +196,7 @@ impl<'a, T> Source<'a> for Enter<'a, T> {
     type Ready = Result<T, RecvTimeoutError>;
 
     fn lock(&self) -> &'a Lock<Inner<T>> {
-        &self.receiver.0
+        self.receiver.shared()
     }
 
     fn queue<'q>(&self, inner: &'q mut Inner<T>) -> &'q mut Queue<()> {
@@ -200,9 +213,10 @@ impl<'a, T> Source<'a> for Enter<'a, T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
+        let Some(shared) = self.0.take() else { return };
         let mut wakes = Wakes::new();
         {
-            let mut inner = self.0.lock();
+            let mut inner = shared.lock();
             inner.sender = false;
             inner.queue.wake_all(0, &mut wakes);
         }
@@ -212,8 +226,9 @@ impl<T> Drop for Sender<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
+        let Some(shared) = self.0.take() else { return };
         let value = {
-            let mut inner = self.0.lock();
+            let mut inner = shared.lock();
             inner.receiver = false;
             inner.value.take()
         };
