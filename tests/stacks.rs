@@ -101,6 +101,34 @@ fn stalled_fibers_leave_no_memory_behind() {
     assert!(left.status.success(), "{left:?}");
 }
 
+/// A worker that stalls, and lets go of its core, had in mind that many stacks became idle a moment ago.
+#[test]
+fn a_stalled_worker_leaves_its_duty_to_others() {
+    const FIBERS: usize = 200;
+    let name = "a_stalled_worker_leaves_its_duty_to_others";
+    // Alone, because the figures are the process's.
+    let left = child(name, &[], || {
+        let period = Duration::from_millis(10);
+        let builder = Builder::new().workers(1).stall_period(Some(period)).stack_age(period * 20);
+        let runtime = builder.force_migrate(false).build().unwrap();
+        runtime.run(move || {
+            // All at once, so that each has a stack of its own: more than a worker keeps.
+            let fibers: Vec<_> = (0..FIBERS).map(|_| volt::go(volt::thread::park)).collect();
+            volt::yield_now();
+            fibers.iter().for_each(|fiber| fiber.thread().unpark());
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            std::thread::sleep(period * 5);
+        });
+        until("it is back, and one too many", || runtime.handle().stats().total.retired > 0);
+        until("no idle stack has memory", || {
+            let stacks = volt::metrics::stacks();
+            stacks.handed_out >= FIBERS && stacks.trimmed == stacks.handed_out
+        });
+        runtime.shutdown(LONG).unwrap();
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
 /// Each worker keeps stacks of its own; one that sleeps is woken when they are old, and no memory
 /// stays. Again and again, since later times begin with nothing due and, for a single fiber, with a
 /// worker that sleeps in the poller already and has to be told.

@@ -16,7 +16,7 @@
 //! highest differing digit and the occupancy words as in the Linux kernel's and Tokio's.
 //!
 //! Invariants:
-//! 1. An entry that is linked is in the slot `place(tick)`, a function of its tick and of the wheel's
+//! 1. An entry that is in is in the slot `place(tick)`, a function of its tick and of the wheel's
 //!    `time` as it is *now*: an entry need not remember where it is.
 //! 2. For that, `time` never passes the beginning of an occupied slot without emptying the slot. So
 //!    an occupied slot's digit is above `time`'s at its level (at level 0: not below), and its upper
@@ -26,6 +26,11 @@
 //! 4. `earliest` of an occupied slot is at most the tick of each of its entries, and within the slot's
 //!    span. Removal does not raise it; being emptied resets it.
 //! 5. Ticks round up and `time` rounds down: nothing fires early. [`NEVER_TICK`] is never reached.
+//! 6. An item in a slot points at its entry, which is alive, and whose `index` says where the item is.
+//!    An entry is in exactly if the item at that place points at it.
+//!
+//! A slot is an array of items, not a list through the entries: these stand on stacks that no cache has
+//! by the time they fire, one on each page, and to walk them costs a miss or two for each.
 //!
 //! A bound made stale by a removal can make [`Wheel::next_deadline`] early, once: it lies inside its
 //! slot, so when `time` reaches it the slot cascades (2), into levels that were empty, where every
@@ -33,14 +38,19 @@
 //! repeat, and no long slot is ever searched just to find out how long to sleep.
 
 use crate::primitives::clock::Moment;
-use crate::util::list::{Linked, Links, List};
+use std::collections::VecDeque;
 use std::fmt;
+use std::marker::PhantomPinned;
+use std::mem;
 use std::ptr::NonNull;
 
 const TICK_BITS: u32 = 16;
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 8;
+
+/// An empty slot's buffer with more room than this is not kept, nor are more than this many buffers.
+const KEPT: usize = 64;
 
 /// The tick of [`Moment::NEVER`], and of the last 65 us of the clock's range.
 const NEVER_TICK: u64 = u64::MAX >> TICK_BITS;
@@ -50,18 +60,30 @@ const _: () = assert!(TICK_BITS + DIGIT_BITS * LEVELS as u32 == u64::BITS);
 
 /// A waiter and its deadline. It stands, pinned, on the waiting stack.
 pub(crate) struct Entry<W> {
-    links: Links<Entry<W>>,
     /// The deadline in ticks, rounded up.
     tick: u64,
     waiter: W,
+    /// Where its slot has it (invariant 6); written by the wheel.
+    index: u32,
+    _pinned: PhantomPinned,
 }
 
 impl<W> Entry<W> {
     pub(crate) fn new(deadline: Moment, waiter: W) -> Self {
         let tick = deadline.as_nanos().div_ceil(1 << TICK_BITS).min(NEVER_TICK);
-        Self { links: Links::new(), tick, waiter }
+        Self { tick, waiter, index: 0, _pinned: PhantomPinned }
     }
 }
+
+/// What a slot has of an entry: all that is needed to fire it.
+struct Item<W> {
+    entry: NonNull<Entry<W>>,
+    tick: u64,
+    waiter: W,
+}
+
+// SAFETY: the entry is reached through the wheel alone.
+unsafe impl<W: Send> Send for Item<W> {}
 
 impl<W> fmt::Debug for Entry<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,24 +92,17 @@ impl<W> fmt::Debug for Entry<W> {
     }
 }
 
-// SAFETY: always the same field, by a raw borrow.
-unsafe impl<W> Linked for Entry<W> {
-    #[inline(always)]
-    unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
-        // SAFETY: alive by the caller, so the field's address is not null.
-        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
-    }
-}
-
 /// Entries, ordered by deadline.
 pub(crate) struct Wheel<W> {
     /// The tick that the wheel has worked up to.
     time: u64,
-    /// How many entries are linked.
+    /// How many entries are in.
     len: usize,
     /// Bit `l`: level `l` has an occupied slot.
     levels_occupied: u32,
     levels: Box<[Level<W>; LEVELS]>,
+    /// Buffers of slots that have become empty.
+    spare: Vec<VecDeque<Item<W>>>,
 }
 
 struct Level<W> {
@@ -97,7 +112,9 @@ struct Level<W> {
 }
 
 struct Slot<W> {
-    entries: List<Entry<W>>,
+    items: VecDeque<Item<W>>,
+    /// The index of the first item.
+    base: u32,
     /// No entry of the slot has an earlier tick. Without meaning while the slot is empty.
     earliest: u64,
 }
@@ -118,11 +135,12 @@ impl<W: Copy> Wheel<W> {
             len: 0,
             levels_occupied: 0,
             levels: levels.try_into().ok().expect("as many as there are levels"),
+            spare: Vec::with_capacity(KEPT),
         }
     }
 
     #[cfg(test)]
-    /// How many entries are linked.
+    /// How many entries are in.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -135,8 +153,10 @@ impl<W: Copy> Wheel<W> {
     /// `entry` is alive and in no wheel. Until it has fired or has been removed it does not move or
     /// end, and nobody holds a unique reference to it.
     pub(crate) unsafe fn insert(&mut self, entry: NonNull<Entry<W>>) {
+        // SAFETY: alive by the caller.
+        let (tick, waiter) = unsafe { ((*entry.as_ptr()).tick, (*entry.as_ptr()).waiter) };
         // SAFETY: handed over by the caller.
-        unsafe { self.link(entry) };
+        unsafe { self.place_item(Item { entry, tick, waiter }) };
         self.len += 1;
     }
 
@@ -146,15 +166,17 @@ impl<W: Copy> Wheel<W> {
     ///
     /// `entry` is alive and is in this wheel or in none.
     pub(crate) unsafe fn remove(&mut self, entry: NonNull<Entry<W>>) -> bool {
-        // SAFETY: alive by the caller; the tick never changes.
-        let place = self.place(unsafe { (*entry.as_ptr()).tick });
-        // SAFETY: in this slot if linked at all (invariant 1).
-        let linked = unsafe { self.slot(place).entries.remove(entry) };
-        if linked {
+        // SAFETY: alive by the caller; the tick never changes, the index is the wheel's.
+        let (tick, index) = unsafe { ((*entry.as_ptr()).tick, (*entry.as_ptr()).index) };
+        // In this slot if in at all (invariant 1).
+        let place = self.place(tick);
+        // SAFETY: nothing is moved or ended but by the wheel.
+        let removed = unsafe { self.slot(place).remove(entry, index) };
+        if removed {
             self.len -= 1;
             self.note_removal(place);
         }
-        linked
+        removed
     }
 
     /// The waiter of the first entry whose deadline is `now` or earlier, in the order of ticks. The
@@ -189,42 +211,45 @@ impl<W: Copy> Wheel<W> {
         (tick != NEVER_TICK).then(|| Moment::from_nanos(tick << TICK_BITS))
     }
 
-    /// Unlinks the first entry of a slot that is due.
+    /// Takes the first entry out of a slot that is due. The entry itself is not touched.
     fn fire(&mut self, place: Place) -> W {
-        let entry = self.slot(place).entries.pop_front();
-        let entry = entry.expect("an occupied slot has an entry");
+        let slot = self.slot(place);
+        let item = slot.items.pop_front().expect("an occupied slot has an entry");
+        slot.base = slot.base.wrapping_add(1);
         self.len -= 1;
         self.note_removal(place);
-        // SAFETY: it was linked until now, and its owner cannot end it before it gets the lock that
-        // our caller holds.
-        unsafe { (*entry.as_ptr()).waiter }
+        item.waiter
     }
 
     /// Places the entries of a slot that begins now anew, below.
     fn cascade(&mut self, place: Place) {
-        while let Some(entry) = self.slot(place).entries.pop_front() {
-            // SAFETY: it was linked until now, so its owner keeps to the contract of `insert`. It does
-            // not come back here: its highest digit that differs from `time` is a lower one now.
-            unsafe { self.link(entry) };
+        let mut items = mem::take(&mut self.slot(place).items);
+        for item in items.drain(..) {
+            // SAFETY: it was in until now, so its owner keeps to the contract of `insert`. It does not
+            // come back here: its highest digit that differs from `time` is a lower one now.
+            unsafe { self.place_item(item) };
         }
+        self.slot(place).items = items;
         self.note_removal(place);
     }
 
     /// # Safety
     ///
     /// As for [`insert`](Self::insert).
-    unsafe fn link(&mut self, entry: NonNull<Entry<W>>) {
-        // SAFETY: alive by the caller; the tick never changes.
-        let tick = unsafe { (*entry.as_ptr()).tick }.max(self.time);
+    unsafe fn place_item(&mut self, item: Item<W>) {
+        let tick = item.tick.max(self.time);
         let Place { level, slot } = self.place(tick);
         self.levels_occupied |= 1 << level;
         let level = &mut self.levels[level];
-        let earliest = &mut level.slots[slot].earliest;
         let was_empty = level.occupied & (1 << slot) == 0;
-        *earliest = if was_empty { tick } else { tick.min(*earliest) };
         level.occupied |= 1 << slot;
-        // SAFETY: handed over by the caller, for as long as it is linked.
-        unsafe { level.slots[slot].entries.push_back(entry) };
+        let slot = &mut level.slots[slot];
+        slot.earliest = if was_empty { tick } else { tick.min(slot.earliest) };
+        if was_empty {
+            slot.items = self.spare.pop().unwrap_or_default();
+        }
+        // SAFETY: handed over by the caller, for as long as it is in.
+        unsafe { slot.push(item) };
     }
 
     /// Where an entry with this tick stands (invariant 1). Overdue ones stand in the present slot.
@@ -263,7 +288,11 @@ impl<W: Copy> Wheel<W> {
     #[inline(always)]
     fn note_removal(&mut self, place: Place) {
         let level = &mut self.levels[place.level];
-        if level.slots[place.slot].entries.is_empty() {
+        if level.slots[place.slot].items.is_empty() {
+            let items = mem::take(&mut level.slots[place.slot].items);
+            if items.capacity() <= KEPT && self.spare.len() < KEPT {
+                self.spare.push(items);
+            }
             level.occupied &= !(1 << place.slot);
             if level.occupied == 0 {
                 self.levels_occupied &= !(1 << place.level);
@@ -273,7 +302,38 @@ impl<W: Copy> Wheel<W> {
 }
 
 impl<W> Slot<W> {
-    const EMPTY: Self = Self { entries: List::new(), earliest: 0 };
+    const EMPTY: Self = Self { items: VecDeque::new(), base: 0, earliest: 0 };
+
+    fn index_of(&self, at: usize) -> u32 {
+        self.base.wrapping_add(at as u32)
+    }
+
+    /// # Safety
+    ///
+    /// The item's entry is alive, and its index is the wheel's to write.
+    unsafe fn push(&mut self, item: Item<W>) {
+        // SAFETY: by the caller.
+        unsafe { (*item.entry.as_ptr()).index = self.index_of(self.items.len()) };
+        self.items.push_back(item);
+    }
+
+    /// Takes the item of `entry` out, if it is here; `index` is the entry's.
+    ///
+    /// # Safety
+    ///
+    /// As for `push`, for all items here.
+    unsafe fn remove(&mut self, entry: NonNull<Entry<W>>, index: u32) -> bool {
+        let at = index.wrapping_sub(self.base) as usize;
+        if self.items.get(at).is_none_or(|item| item.entry != entry) {
+            return false;
+        }
+        self.items.swap_remove_back(at);
+        if let Some(moved) = self.items.get(at) {
+            // SAFETY: it is in, so its entry is alive (invariant 6).
+            unsafe { (*moved.entry.as_ptr()).index = self.index_of(at) };
+        }
+        true
+    }
 }
 
 /// The last tick that has come at `now`, rounded down (invariant 5).

@@ -7,6 +7,7 @@ use super::header::{FiberPtr, Header};
 use super::state::State;
 use super::thread::ThreadBlock;
 use super::word::{Outcome, Settle};
+use crate::primitives::prefetch;
 use crate::primitives::sync::Arc;
 use std::ptr::NonNull;
 
@@ -39,6 +40,12 @@ impl WaiterPtr {
 
     pub(crate) fn of_thread(thread: &ThreadBlock) -> WaiterPtr {
         WaiterPtr(NonNull::from(thread).cast())
+    }
+
+    /// Its block will be needed soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(self) {
+        prefetch(self.0.as_ptr());
     }
 
     /// Ends the wait with `outcome` if nobody else did.

@@ -43,3 +43,16 @@ pub(crate) mod thread;
 #[cfg(loom)]
 #[path = "thread_loom.rs"]
 pub(crate) mod thread;
+
+/// The line at `place` will be needed soon. Any address will do.
+#[inline(always)]
+pub(crate) fn prefetch<T>(place: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, which touches nothing.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(place.cast());
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    let _ = place;
+}

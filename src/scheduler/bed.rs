@@ -109,7 +109,7 @@ impl Worker<'_> {
             own.stacks_changed = false;
             let here = own.stacks.trim(now, age);
             here.into_iter().chain(stack::trim(now, age)).min().unwrap_or(Moment::NEVER)
-        } else if before == Moment::NEVER && std::mem::take(&mut own.stacks_changed) {
+        } else if before == Moment::NEVER && self.has_new_stacks() {
             now.saturating_add(age)
         } else {
             return;
@@ -118,5 +118,12 @@ impl Worker<'_> {
         if due != Moment::NEVER {
             self.shared.driver.earlier_deadline(due);
         }
+    }
+
+    /// Have stacks become idle that nobody has in mind yet? Said once.
+    fn has_new_stacks(&self) -> bool {
+        let left = &self.shared.stacks_left;
+        let left = left.load(Ordering::Relaxed) && left.swap(false, Ordering::Relaxed);
+        std::mem::take(&mut self.own().stacks_changed) || left
     }
 }

@@ -83,10 +83,19 @@ impl Worker<'_> {
             self.shared.forward_mail(core);
             self.shared.replace();
             self.shared.notify();
-        } else if let Some(index) = self.detach() {
-            if let Next::Start(core) = self.shared.crew.hand_off(index) {
-                self.shared.start_thread(core);
+        } else {
+            if self.shared.crew.is_crowded() {
+                // Nobody may take it.
+                self.leave_stacks();
             }
+            self.pass_on();
+        }
+    }
+
+    fn pass_on(&self) {
+        let Some(index) = self.detach() else { return };
+        if let Next::Start(core) = self.shared.crew.hand_off(index) {
+            self.shared.start_thread(core);
         }
     }
 
@@ -147,7 +156,19 @@ impl Worker<'_> {
     fn empty_core(&self) {
         self.stop_searching();
         self.flush();
-        self.own().stacks.clear();
+        self.leave_stacks();
+    }
+
+    /// The idle stacks of a core that nobody may hold after this worker, and its duty to give memory back:
+    /// the next worker that goes to sleep has it, and one is woken for that.
+    fn leave_stacks(&self) {
+        let own = self.own();
+        own.stacks.clear();
+        let never = Moment::NEVER.as_nanos();
+        let due = self.held().trim_due.swap(never, Ordering::Relaxed) != never;
+        if std::mem::take(&mut own.stacks_changed) || due {
+            self.shared.stacks_left.store(true, Ordering::Relaxed);
+        }
         self.shared.notify();
     }
 

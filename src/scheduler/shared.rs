@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(super) turn: AtomicUsize,
     /// Fibers that start are cancelled.
     pub(super) cancelling: AtomicBool,
+    /// A core without a holder had idle stacks in mind; see `leave_stacks`.
+    pub(super) stacks_left: AtomicBool,
     /// Held by a worker without a core while one of its fibers ends, and by whoever lists fibers.
     pub(super) coreless: Mutex<()>,
     /// Somebody waits for the last fiber to end.
@@ -106,6 +108,7 @@ impl Shared {
             watch: Watch::new(),
             turn: AtomicUsize::new(0),
             cancelling: AtomicBool::new(false),
+            stacks_left: AtomicBool::new(false),
             coreless: Mutex::new(()),
             draining: AtomicBool::new(false),
             drained: Waiters::default(),

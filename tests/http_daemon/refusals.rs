@@ -219,13 +219,22 @@ fn dripping_does_not_put_the_deadline_off() {
     assert_eq!(silent.answer().status, 408);
     silent.expect_end();
 
-    // The deadline is the request's, not the connection's.
+    // The deadline is the request's, not the connection's. Where this machine itself took longer than the
+    // deadline, either answer is right, and it is tried once more.
     let mut idle = idle;
-    for _ in 0..3 {
+    let mut in_time = 0;
+    while in_time < 3 {
+        let begun = Instant::now();
         idle.send("GET / HTTP/1.1\r\n");
         std::thread::sleep(Duration::from_millis(200));
         idle.send("Host: volt\r\n\r\n");
-        assert_eq!(idle.answer().status, 200);
+        let status = idle.answer().status;
+        if status == 408 && begun.elapsed() >= Duration::from_millis(400) {
+            idle = server.connect();
+            continue;
+        }
+        assert_eq!(status, 200);
+        in_time += 1;
     }
 }
 
