@@ -713,3 +713,20 @@ fn a_panic_in_every_second_fiber() {
         reconcile(&handle.stats(), 400);
     });
 }
+
+/// A thread wakes a fiber, which ends, and with it the runtime's last work: the runtime goes while the
+/// waker may still be about to tell a worker. (AddressSanitizer sees a wake that comes too late.)
+#[test]
+fn runtimes_go_while_somebody_outside_wakes_their_last_fiber() {
+    within(LONG, || {
+        for _ in 0..200 {
+            let (s, r) = volt::channel::bounded(1);
+            let runtime = runtime(1);
+            let fiber = runtime.go(move || r.recv());
+            let waker = std::thread::spawn(move || s.send(7).unwrap());
+            assert_eq!(fiber.join().unwrap(), Ok(7));
+            runtime.shutdown(LONG).unwrap();
+            waker.join().unwrap();
+        }
+    });
+}

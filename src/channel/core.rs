@@ -47,7 +47,7 @@ fn has_passed(deadline: Option<Moment>) -> bool {
 
 #[inline]
 pub(super) fn deliver(wakes: Woken) {
-    wakes.deliver(park::wake);
+    wakes.each(park::wake);
 }
 
 impl<T> Core<T> {

@@ -175,7 +175,7 @@ fn wait<'a>(
         &many[..]
     };
     let outcome = park_linked(&parking, cases, nodes, deadline, purpose, &registered);
-    match outcome {
+    let round = match outcome {
         Outcome::Woken(READY) | Outcome::TimedOut => Round::Look,
         Outcome::Woken(_) if purpose == Purpose::Watch => Round::Look,
         Outcome::Woken(position) => {
@@ -184,7 +184,11 @@ fn wait<'a>(
             conclude(case, node.end(), parcel)
         }
         Outcome::Cancelled => cancel::unwind(),
-    }
+    };
+    // Here, where what was chosen has a name: if a case's code unwinds, it is withdrawn. A value on its
+    // way out of a function is not dropped by a panic of the function's own destructors.
+    drop(registered);
+    round
 }
 
 fn larger(one: Layout, two: Layout) -> Layout {

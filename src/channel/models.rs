@@ -100,7 +100,7 @@ fn with<R>(
 ) -> R {
     let mut wakes = Wakes::new();
     let result = step(&mut channel.lock(), &mut wakes);
-    wakes.deliver(|fiber| fiber.fiber().bed.notify());
+    wakes.each(|fiber| fiber.fiber().bed.notify());
     result
 }
 

@@ -22,6 +22,7 @@
 
 use crate::primitives::sync::UnsafeCell;
 use crate::primitives::sync::atomic::{AtomicU8, Ordering};
+use crate::util::few::Few;
 use crate::util::list::{Linked, Links};
 use std::ptr::NonNull;
 
@@ -152,36 +153,5 @@ pub(super) unsafe fn close<W: Party>(
     Ok(wake)
 }
 
-/// The wakes of one critical section, to be delivered after it. Hardly ever more than one.
-#[derive(Debug)]
-#[must_use]
-pub(super) struct Wakes<K> {
-    first: Option<K>,
-    more: Vec<K>,
-}
-
-impl<K> Wakes<K> {
-    #[inline]
-    pub(super) fn new() -> Wakes<K> {
-        Wakes { first: None, more: Vec::new() }
-    }
-
-    #[inline]
-    pub(super) fn add(&mut self, wake: Option<K>) {
-        let Some(wake) = wake else { return };
-        match self.first {
-            None => self.first = Some(wake),
-            Some(_) => self.more.push(wake),
-        }
-    }
-
-    #[inline]
-    pub(super) fn deliver(self, mut wake: impl FnMut(K)) {
-        if let Some(first) = self.first {
-            wake(first);
-        }
-        if !self.more.is_empty() {
-            self.more.into_iter().for_each(wake);
-        }
-    }
-}
+/// The wakes of one critical section, to be delivered after it.
+pub(super) type Wakes<K> = Few<K>;

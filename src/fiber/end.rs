@@ -10,9 +10,8 @@
 //! that lock and takes a joiner out. Having seen the end, the handle takes the lock once more before
 //! it lets go of the block, so that the fiber has let go of the lock by then.
 //!
-//! Selects that borrow the handle may be joiners at the same time, any number. The end settles the
-//! first whose wait is still open; each one that was settled takes itself and the next one out as it
-//! leaves. So the end costs one wake however many there are, and a fiber without any costs nothing.
+//! Selects that borrow the handle may be joiners at the same time, any number. The end settles all whose
+//! wait is still open: none may depend on another's getting to run.
 
 use super::header::FiberPtr;
 use super::reference::release_block;
@@ -20,6 +19,7 @@ use super::waiter::{WaiterPtr, Wake};
 use super::word::Outcome;
 use super::{drop_locals, drop_own_result, forget_panics};
 use crate::primitives::sync::UnsafeCell;
+use crate::util::few::Few;
 use std::ptr::NonNull;
 
 /// One who waits for a fiber's end; stands on the stack of whoever waits.
@@ -77,17 +77,18 @@ impl Join {
         }
     }
 
-    /// Takes joiners out until one of them is settled by this.
-    fn settle_one(&mut self) -> Option<Wake> {
+    /// Takes all joiners out and ends their waits.
+    fn settle_all(&mut self) -> Few<Wake> {
+        let mut woken = Few::new();
         while let Some(joiner) = self.pop() {
             // SAFETY: linked until now, and the lock is held; not touched once it is settled.
             let joiner = unsafe { joiner.as_ref() };
             // SAFETY: as above.
             if let Ok(wake) = unsafe { joiner.waiter.offer(Outcome::Woken(joiner.result)) } {
-                return wake;
+                woken.add(wake);
             }
         }
-        None
+        woken
     }
 }
 
@@ -124,7 +125,7 @@ impl Seen for Unseen {
 /// # Safety
 ///
 /// The result is in its place; called once.
-pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Option<Wake> {
+pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Few<Wake> {
     if fiber.state().load().has_join_handle() {
         let mut join = fiber.join().lock();
         // SAFETY: called by the fiber, or by whoever ends it in its place.
@@ -132,7 +133,7 @@ pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Option<Wake> {
         // After this the block is touched only to unlock: the handle takes that lock before it lets
         // go of the block.
         if fiber.state().finish(true).is_ok() {
-            return join.settle_one();
+            return join.settle_all();
         }
         // SAFETY: as above.
         unsafe { S::not_yet(fiber) };
@@ -149,7 +150,7 @@ pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Option<Wake> {
     }
     // SAFETY: done, and no join handle. One that is exclusive is not even marked: nobody can look.
     unsafe { release_block(fiber) };
-    None
+    Few::new()
 }
 
 /// Has the fiber of this join handle ended, and let go of its join lock?
@@ -164,7 +165,7 @@ pub(crate) fn has_ended(fiber: FiberPtr) -> bool {
 /// Links one who waits for the end by this join handle, unless the fiber has ended.
 ///
 /// The holder of the handle asks [`has_ended`] after the fiber's end has settled its wait; where something
-/// else has ended it, it calls [`unlink_joiner`]. Where several wait, each calls that in either case.
+/// else has ended it, it calls [`unlink_joiner`].
 ///
 /// # Safety
 ///
@@ -180,12 +181,9 @@ pub(crate) unsafe fn link_joiner(fiber: FiberPtr, joiner: &Joiner) -> bool {
     lives
 }
 
-/// Unlinks a joiner whose wait has ended. If that was the fiber's end, the next one is to be told.
-#[must_use]
-pub(crate) fn unlink_joiner(fiber: FiberPtr, joiner: &Joiner) -> Option<Wake> {
-    let mut join = fiber.join().lock();
-    join.remove(joiner);
-    if fiber.state().load().is_done() { join.settle_one() } else { None }
+/// Unlinks a joiner whose wait has ended, if it still is linked.
+pub(crate) fn unlink_joiner(fiber: FiberPtr, joiner: &Joiner) {
+    fiber.join().lock().remove(joiner);
 }
 
 /// The join handle goes away, its result not taken.

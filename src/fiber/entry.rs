@@ -10,6 +10,7 @@ use super::scopes::{Limit, Owner};
 use super::waiter::Wake;
 use crate::context::Context;
 use crate::stack::SlotHeader;
+use crate::util::few::Few;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
@@ -36,7 +37,7 @@ pub(crate) trait Host: Seen {
     /// # Safety
     ///
     /// Called at the base of a fiber's stack; nothing there waits for a destructor.
-    unsafe fn finished(flow: Flow, wake: Option<Wake>) -> FiberPtr;
+    unsafe fn finished(flow: Flow, woken: Few<Wake>) -> FiberPtr;
 }
 
 /// What the loop runs on: it outlives each of its fibers.
@@ -54,9 +55,9 @@ pub(crate) extern "C" fn entry<H: Host>(transfer: usize) -> ! {
         // SAFETY: the host hands over a fiber that it has just started, and whose stack this is.
         unsafe { run(fiber) };
         // SAFETY: the fiber's code is over; result and locals are settled.
-        let (flow, wake) = unsafe { (H::ended(fiber), complete::<H>(fiber)) };
+        let (flow, woken) = unsafe { (H::ended(fiber), complete::<H>(fiber)) };
         // SAFETY: at the base, with nothing left that needs a drop.
-        fiber = unsafe { H::finished(flow, wake) };
+        fiber = unsafe { H::finished(flow, woken) };
     }
 }
 
@@ -91,7 +92,7 @@ pub(super) unsafe fn drop_locals(fiber: FiberPtr) {
 /// # Safety
 ///
 /// The caller started the fiber and has not run it.
-pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Option<Wake> {
+pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Few<Wake> {
     // SAFETY: started, not run.
     unsafe {
         (fiber.vtable.fail)(fiber.as_non_null(), payload);

@@ -29,10 +29,11 @@ fn run(wake: Option<Wake>) {
 /// A fiber's last acts.
 fn end(fiber: FiberPtr) {
     // SAFETY: called once, by the thread that stands for the fiber.
-    run(unsafe {
+    let woken = unsafe {
         fiber.put_result();
         complete::<Unseen>(fiber)
-    });
+    };
+    woken.each(|wake| run(Some(wake)));
 }
 
 fn ends(fiber: FiberPtr) -> JoinHandle<()> {
@@ -98,7 +99,7 @@ fn watch(fiber: FiberPtr, thread: &Arc<ThreadBlock>) -> Outcome {
     }
     let ends = Ends { cancel: true, ..Ends::default() };
     let outcome = thread.wait(thread.state(), ends, None);
-    run(unlink_joiner(fiber, &joiner));
+    unlink_joiner(fiber, &joiner);
     outcome
 }
 
@@ -115,9 +116,35 @@ fn an_end_meets_two_selects_of_which_one_is_cancelled() {
         let settle = given_up.state().cancel();
         // SAFETY: from this state just now; this thread holds the block.
         run(unsafe { WaiterPtr::of_thread(&given_up).wake(settle) });
-        // This one is told, whether the end or the other select tells it.
         assert_eq!(watch(fiber, &ThreadBlock::new()), Outcome::Woken(7));
         selecting.join().unwrap();
+        ending.join().unwrap();
+        join(fiber);
+        finish(fiber);
+    });
+}
+
+/// Nobody's news depends on another's getting to run: the first does nothing before the second has
+/// gone on.
+#[test]
+fn an_end_tells_all() {
+    check(PREEMPTIONS, || {
+        let fiber = running();
+        let threads = [ThreadBlock::new(), ThreadBlock::new()];
+        let joiners = threads.each_ref().map(|thread| {
+            thread.state().begin_wait();
+            Joiner::new(WaiterPtr::of_thread(thread), 7)
+        });
+        for joiner in &joiners {
+            // SAFETY: unlinked below.
+            assert!(unsafe { link_joiner(fiber, joiner) });
+        }
+        let ending = ends(fiber);
+        for (thread, joiner) in threads.iter().zip(&joiners) {
+            let outcome = thread.wait(thread.state(), Ends::default(), None);
+            assert_eq!(outcome, Outcome::Woken(7));
+            unlink_joiner(fiber, joiner);
+        }
         ending.join().unwrap();
         join(fiber);
         finish(fiber);

@@ -57,11 +57,11 @@ impl World {
             }
             1 => {
                 // SAFETY: the fiber's own, at its end; nobody waits for it.
-                let wake = unsafe {
+                let woken = unsafe {
                     fiber.put_result();
                     complete::<Unseen>(fiber)
                 };
-                assert!(wake.is_none());
+                assert!(woken.is_empty());
             }
             n => panic!("given the processor {n} times before"),
         }

@@ -16,6 +16,7 @@
 
 use super::{Late, Outcome, Parking, Wait, WaiterPtr, Wake};
 use crate::primitives::sync::Lock;
+use crate::util::few::Few;
 use crate::util::list::{Linked, Links, List};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
@@ -127,10 +128,7 @@ impl<T: Copy> Queue<T> {
 /// Wakes to be carried out when the source's lock is free again.
 #[derive(Debug, Default)]
 #[must_use]
-pub(crate) struct Wakes {
-    first: Option<Wake>,
-    more: Vec<Wake>,
-}
+pub(crate) struct Wakes(Few<Wake>);
 
 impl Wakes {
     pub(crate) fn new() -> Wakes {
@@ -138,19 +136,12 @@ impl Wakes {
     }
 
     pub(crate) fn extend(&mut self, wake: Option<Wake>) {
-        match wake {
-            None => {}
-            Some(wake) if self.first.is_none() => self.first = Some(wake),
-            Some(wake) => self.more.push(wake),
-        }
+        self.0.add(wake);
     }
 
     /// Makes them run, in the order of the queue.
     pub(crate) fn wake(self) {
-        if let Some(wake) = self.first {
-            super::wake(wake);
-        }
-        self.more.into_iter().for_each(super::wake);
+        self.0.each(super::wake);
     }
 }
 

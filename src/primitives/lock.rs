@@ -16,6 +16,9 @@
 //! still to come, so of the first kind. Between its look and its sleep stands the lock of the queue of
 //! sleepers, under which it looks, and which the waker takes.
 //!
+//! It is not fair: one that was woken may be overtaken again and again. Held for some tens of
+//! instructions, it is free nearly always.
+//!
 //! # What it asks for
 //!
 //! The release touches the lock after others may have taken it. A lock whose memory may go as soon as it

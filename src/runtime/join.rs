@@ -128,9 +128,8 @@ impl<T> JoinHandle<T> {
 
     /// Unlinks a joiner, however its wait has ended.
     pub(crate) fn unlink(&self, joiner: &Joiner) {
-        let next = self.fiber.and_then(|fiber| fiber::unlink_joiner(fiber, joiner));
-        if let Some(next) = next {
-            scheduler::wake(next);
+        if let Some(fiber) = self.fiber {
+            fiber::unlink_joiner(fiber, joiner);
         }
     }
 
@@ -182,7 +181,6 @@ struct Linked<'a> {
 
 impl Drop for Linked<'_> {
     fn drop(&mut self) {
-        // The handle is this caller's alone: there is nobody else to tell.
-        let _ = fiber::unlink_joiner(self.fiber, self.joiner);
+        fiber::unlink_joiner(self.fiber, self.joiner);
     }
 }

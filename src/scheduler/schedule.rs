@@ -38,7 +38,9 @@ pub(crate) unsafe fn schedule(fiber: FiberPtr) {
         if !worker.is_null() && std::ptr::eq((*worker).shared, shared) {
             (*worker).push_woken(fiber);
         } else {
-            (*shared).push_from_outside(fiber);
+            // The fiber keeps its scheduler only until it is pushed: it may end, and the runtime go,
+            // before this has told a worker.
+            (*shared).to_arc().push_from_outside(fiber);
         }
     }
 }

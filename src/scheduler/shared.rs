@@ -340,11 +340,9 @@ impl Shared {
         }
         let payload = "the runtime was shut down before the fiber could start";
         // SAFETY: just started, not run.
-        let wake = unsafe { fiber::fail(fiber, Box::new(payload)) };
+        let woken = unsafe { fiber::fail(fiber, Box::new(payload)) };
         self.outside.finished.add_shared(1);
-        if let Some(wake) = wake {
-            super::wake(wake);
-        }
+        woken.each(super::wake);
     }
 
     /// Tells every worker to leave.

@@ -15,6 +15,7 @@ use crate::fiber::{self, Ends, FiberPtr, Host, Seen, Wake};
 use crate::primitives::asymmetric;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack::{self, SlotHeader, Stack, StackError, StackSize};
+use crate::util::few::Few;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
@@ -295,14 +296,12 @@ impl Worker<'_> {
 
     /// Books the end of a fiber and wakes its joiner.
     #[inline]
-    pub(super) fn after_end(&self, wake: Option<Wake>) {
+    pub(super) fn after_end(&self, woken: Few<Wake>) {
         match self.core() {
             Some(core) => core.stats.finished.add(1),
             None => self.shared.outside.finished.add_shared(1),
         }
-        if let Some(wake) = wake {
-            super::wake(wake);
-        }
+        woken.each(super::wake);
         if self.helps {
             // The thread that drives the runtime may wait for this end, and asks only when it is awake.
             self.shared.wake_all();
@@ -394,7 +393,7 @@ impl Host for Scheduler {
         }
     }
 
-    unsafe fn finished(flow: fiber::Flow, wake: Option<Wake>) -> FiberPtr {
+    unsafe fn finished(flow: fiber::Flow, woken: Few<Wake>) -> FiberPtr {
         // SAFETY: as in `before_end`, which went into the gate.
         let worker = unsafe { &*Worker::current() };
         worker.seat.set_current(None);
@@ -404,7 +403,7 @@ impl Host for Scheduler {
                 worker.own().homed -= 1;
             }
         }
-        worker.after_end(wake);
+        worker.after_end(woken);
         // SAFETY: passed on.
         unsafe { worker.next_on(flow) }
     }

@@ -198,8 +198,8 @@ impl Worker<'_> {
                 Ok(stack) => self.attach_stack(fiber, stack),
                 Err(error) => {
                     // SAFETY: admitted, so started; not run.
-                    let wake = unsafe { fiber::fail(fiber, Box::new(error)) };
-                    return self.after_end(wake);
+                    let woken = unsafe { fiber::fail(fiber, Box::new(error)) };
+                    return self.after_end(woken);
                 }
             }
         }

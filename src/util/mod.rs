@@ -2,5 +2,6 @@
 
 pub(crate) mod bitmap;
 pub(crate) mod ewma;
+pub(crate) mod few;
 pub(crate) mod list;
 pub(crate) mod rng;

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use volt::channel::{Case, Select, Waiter, select, unbounded};
+use volt::channel::{Case, Select, Waiter, bounded, select, unbounded};
 
 /// Calls `on` with what it is asked for.
 struct Does<F>(F);
@@ -155,6 +155,38 @@ fn what_it_waits_for_is_not_the_selects() {
                 wait(joins) -> _ => unreachable!(),
                 recv(r) -> message => assert_eq!(message, Ok(n)),
             }
+        }
+    });
+}
+
+/// A place, or a receiver, was kept for the select before another case's code panicked.
+#[test]
+fn a_panic_gives_back_what_was_chosen() {
+    everywhere(|_| {
+        for capacity in [0, 1] {
+            let panics = Does(|asked, _: Option<&Waiter>| {
+                assert!(asked != Asked::Unregister, "as it was told");
+                asked == Asked::Register
+            });
+            let (s, r) = bounded(capacity);
+            if capacity == 1 {
+                s.send(0).unwrap();
+            }
+            let receiver = volt::go(move || {
+                volt::sleep(Duration::from_micros(500));
+                r.iter().collect::<Vec<_>>()
+            });
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                select! {
+                    send(s, 1) -> _ => panic!("it was sent"),
+                    wait(panics) -> _ => {}
+                }
+            }));
+            assert!(ended.is_err());
+            s.send(2).unwrap();
+            drop(s);
+            let expected = if capacity == 1 { vec![0, 2] } else { vec![2] };
+            assert_eq!(receiver.join().unwrap(), expected);
         }
     });
 }
