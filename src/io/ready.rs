@@ -11,8 +11,7 @@ use crate::channel::{
 };
 use crate::driver::{Direction, Driver, IoNode, Registration};
 use crate::fiber;
-use crate::primitives::sync::Arc;
-use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::primitives::sync::{Arc, Mutex};
 use crate::runtime::with_scheduler_here;
 use crate::scheduler::Shared;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -33,13 +32,13 @@ use std::pin::Pin;
 pub struct Readiness<'s> {
     source: &'s Source,
     direction: Direction,
-    /// The driver refused the descriptor: an operation will tell why.
-    refused: AtomicBool,
+    /// Why the driver refused the descriptor, until the case tells it.
+    refused: Mutex<Option<io::Error>>,
 }
 
 impl<'s> Readiness<'s> {
     pub(crate) fn read(source: &'s Source) -> Readiness<'s> {
-        Readiness { source, direction: Direction::Read, refused: AtomicBool::new(false) }
+        Readiness { source, direction: Direction::Read, refused: Mutex::new(None) }
     }
 
     pub(crate) fn write(source: &'s Source) -> Readiness<'s> {
@@ -73,6 +72,10 @@ impl<'s> Readiness<'s> {
         }
     }
 
+    fn is_refused(&self) -> bool {
+        self.refused.lock().is_some()
+    }
+
     fn register(&self, driver: &Arc<Driver>) -> io::Result<&'s Registration> {
         if self.source.registration_with(driver).is_none() {
             self.source.register_with(driver, self.direction)?;
@@ -95,11 +98,11 @@ impl CaseSource for Readiness<'_> {
         if self.look() {
             return Attempt::Chosen;
         }
-        if self.refused.load(Ordering::Relaxed) { Attempt::Disconnected } else { Attempt::NotReady }
+        if self.is_refused() { Attempt::Disconnected } else { Attempt::NotReady }
     }
 
     fn is_ready(&self) -> bool {
-        self.look() || self.refused.load(Ordering::Relaxed)
+        self.look() || self.is_refused()
     }
 
     fn is_outside(&self) -> bool {
@@ -107,9 +110,12 @@ impl CaseSource for Readiness<'_> {
     }
 
     unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
-        let Ok(registration) = self.register(&driver_here()) else {
-            self.refused.store(true, Ordering::Relaxed);
-            return false;
+        let registration = match self.register(&driver_here()) {
+            Ok(registration) => registration,
+            Err(error) => {
+                *self.refused.lock() = Some(error);
+                return false;
+            }
         };
         // What a short operation or an attempt has seen is not noted everywhere: the tick before the
         // look, so that an event after it counts.
@@ -159,8 +165,9 @@ impl<'s> Selectable for Readiness<'s> {
         if chosen.into_promise(self.identity()) {
             return Ok(());
         }
-        // The driver has said no; once more, to say why.
-        self.register(&driver_here()).map(|_| ())
+        Err(self.refused.lock().take().unwrap_or_else(|| {
+            io::Error::other("the socket could not be watched; another select was told why")
+        }))
     }
 }
 
