@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 /// After this a test has failed, however slow the machine.
@@ -16,6 +17,7 @@ pub struct Server {
     pub addr: SocketAddr,
     child: Child,
     stderr: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -40,8 +42,8 @@ impl Server {
         let addr =
             addr.unwrap_or_else(|| panic!("expected an address, the daemon printed {line:?}"));
         let stderr = Arc::new(Mutex::new(String::new()));
-        collect(child.stderr.take().expect("stderr is a pipe"), Arc::clone(&stderr));
-        Server { addr: addr.parse().expect("an address"), child, stderr }
+        let reader = collect(child.stderr.take().expect("stderr is a pipe"), Arc::clone(&stderr));
+        Server { addr: addr.parse().expect("an address"), child, stderr, reader: Some(reader) }
     }
 
     pub fn connect(&self) -> Client {
@@ -78,10 +80,14 @@ impl Server {
         assert_eq!(result, 0);
     }
 
-    /// Waits for its end, at most until `limit` has passed.
+    /// Waits for its end, at most until `limit` has passed. All that it has written is there then.
     pub fn wait(&mut self, limit: Duration) -> ExitStatus {
         let child = &mut self.child;
-        poll(limit, "the daemon exits", || child.try_wait().expect("it is our child"))
+        let status = poll(limit, "the daemon exits", || child.try_wait().expect("it is our child"));
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("reading does not panic");
+        }
+        status
     }
 
     /// What it has written to stderr so far.
@@ -120,13 +126,13 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|metadata| metadata.modified()).ok()
 }
 
-fn collect(mut from: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
+fn collect(mut from: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = [0; 1024];
         while let Ok(n @ 1..) = from.read(&mut buffer) {
             into.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..n]));
         }
-    });
+    })
 }
 
 /// Sets the soft limit of open files to the hard one, and returns it.
