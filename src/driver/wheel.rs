@@ -49,8 +49,8 @@ const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 8;
 
-/// An empty slot's buffer with more room than this is not kept, nor are more than this many buffers.
-const KEPT: usize = 64;
+/// An empty slot keeps a buffer with room for so many.
+const KEPT: usize = 8;
 
 /// The tick of [`Moment::NEVER`], and of the last 65 us of the clock's range.
 const NEVER_TICK: u64 = u64::MAX >> TICK_BITS;
@@ -101,8 +101,6 @@ pub(crate) struct Wheel<W> {
     /// Bit `l`: level `l` has an occupied slot.
     levels_occupied: u32,
     levels: Box<[Level<W>; LEVELS]>,
-    /// Buffers of slots that have become empty.
-    spare: Vec<VecDeque<Item<W>>>,
 }
 
 struct Level<W> {
@@ -135,7 +133,6 @@ impl<W: Copy> Wheel<W> {
             len: 0,
             levels_occupied: 0,
             levels: levels.try_into().ok().expect("as many as there are levels"),
-            spare: Vec::with_capacity(KEPT),
         }
     }
 
@@ -245,9 +242,6 @@ impl<W: Copy> Wheel<W> {
         level.occupied |= 1 << slot;
         let slot = &mut level.slots[slot];
         slot.earliest = if was_empty { tick } else { tick.min(slot.earliest) };
-        if was_empty {
-            slot.items = self.spare.pop().unwrap_or_default();
-        }
         // SAFETY: handed over by the caller, for as long as it is in.
         unsafe { slot.push(item) };
     }
@@ -289,9 +283,9 @@ impl<W: Copy> Wheel<W> {
     fn note_removal(&mut self, place: Place) {
         let level = &mut self.levels[place.level];
         if level.slots[place.slot].items.is_empty() {
-            let items = mem::take(&mut level.slots[place.slot].items);
-            if items.capacity() <= KEPT && self.spare.len() < KEPT {
-                self.spare.push(items);
+            let items = &mut level.slots[place.slot].items;
+            if items.capacity() > KEPT {
+                *items = VecDeque::new();
             }
             level.occupied &= !(1 << place.slot);
             if level.occupied == 0 {

@@ -78,17 +78,54 @@ impl Join {
     }
 
     /// Takes all joiners out and ends their waits.
-    fn settle_all(&mut self) -> Few<Wake> {
-        let mut woken = Few::new();
+    fn settle_all(&mut self) -> Woken {
+        let mut woken = Woken::Nobody;
         while let Some(joiner) = self.pop() {
             // SAFETY: linked until now, and the lock is held; not touched once it is settled.
             let joiner = unsafe { joiner.as_ref() };
             // SAFETY: as above.
             if let Ok(wake) = unsafe { joiner.waiter.offer(Outcome::Woken(joiner.result)) } {
-                woken.add(wake);
+                woken = woken.and(wake);
             }
         }
         woken
+    }
+}
+
+/// Whom a fiber's end has woken: small, because hardly ever anybody selects on what others join.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Woken {
+    Nobody,
+    One(Wake),
+    More(Box<Few<Wake>>),
+}
+
+impl Woken {
+    fn and(self, wake: Option<Wake>) -> Woken {
+        let Some(wake) = wake else { return self };
+        match self {
+            Woken::Nobody => Woken::One(wake),
+            Woken::One(first) => {
+                let mut few = Few::new();
+                few.add(Some(first));
+                few.add(Some(wake));
+                Woken::More(Box::new(few))
+            }
+            Woken::More(mut few) => {
+                few.add(Some(wake));
+                Woken::More(few)
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn each(self, mut f: impl FnMut(Wake)) {
+        match self {
+            Woken::Nobody => {}
+            Woken::One(wake) => f(wake),
+            Woken::More(few) => few.each(f),
+        }
     }
 }
 
@@ -125,7 +162,7 @@ impl Seen for Unseen {
 /// # Safety
 ///
 /// The result is in its place; called once.
-pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Few<Wake> {
+pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Woken {
     if fiber.state().load().has_join_handle() {
         let mut join = fiber.join().lock();
         // SAFETY: called by the fiber, or by whoever ends it in its place.
@@ -150,7 +187,7 @@ pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Few<Wake> {
     }
     // SAFETY: done, and no join handle. One that is exclusive is not even marked: nobody can look.
     unsafe { release_block(fiber) };
-    Few::new()
+    Woken::Nobody
 }
 
 /// Has the fiber of this join handle ended, and let go of its join lock?

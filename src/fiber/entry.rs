@@ -4,13 +4,11 @@
 //! fresh one with a stack of the same size, that one starts right here, without a switch.
 
 use super::block::Payload;
-use super::end::{Seen, Unseen, complete};
+use super::end::{Seen, Unseen, Woken, complete};
 use super::header::FiberPtr;
 use super::scopes::{Limit, Owner};
-use super::waiter::Wake;
 use crate::context::Context;
 use crate::stack::SlotHeader;
-use crate::util::few::Few;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
@@ -37,7 +35,7 @@ pub(crate) trait Host: Seen {
     /// # Safety
     ///
     /// Called at the base of a fiber's stack; nothing there waits for a destructor.
-    unsafe fn finished(flow: Flow, woken: Few<Wake>) -> FiberPtr;
+    unsafe fn finished(flow: Flow, woken: Woken) -> FiberPtr;
 }
 
 /// What the loop runs on: it outlives each of its fibers.
@@ -92,7 +90,7 @@ pub(super) unsafe fn drop_locals(fiber: FiberPtr) {
 /// # Safety
 ///
 /// The caller started the fiber and has not run it.
-pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Few<Wake> {
+pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Woken {
     // SAFETY: started, not run.
     unsafe {
         (fiber.vtable.fail)(fiber.as_non_null(), payload);

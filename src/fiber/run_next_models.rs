@@ -1,7 +1,7 @@
 //! Under loom: a fiber that its joiner starts out of turn, while its queue entry is still on its way to
 //! a worker: it is started once, stands in one place at a time, and its block outlives the entry.
 
-use super::end::{Unseen, complete, has_ended};
+use super::end::{Unseen, Woken, complete, has_ended};
 use super::*;
 use crate::primitives::models::check;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
@@ -61,7 +61,7 @@ impl World {
                     fiber.put_result();
                     complete::<Unseen>(fiber)
                 };
-                assert!(woken.is_empty());
+                assert!(matches!(woken, Woken::Nobody));
             }
             n => panic!("given the processor {n} times before"),
         }

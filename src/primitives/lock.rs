@@ -95,15 +95,16 @@ impl RawLock {
     /// processor.
     #[cfg(not(loom))]
     fn spin(&self) -> bool {
-        const ROUNDS: u32 = 7;
+        const ROUNDS: u32 = 6;
         const YIELDS: u32 = 4;
         let try_once = || self.locked.load(Ordering::Relaxed) == FREE && self.try_lock();
-        for round in 0..ROUNDS {
-            if try_once() {
-                return true;
-            }
+        for round in 1..=ROUNDS {
+            // First, so that two who come again and again take turns of some length, not one by one.
             for _ in 0..1 << round {
                 std::hint::spin_loop();
+            }
+            if try_once() {
+                return true;
             }
         }
         for _ in 0..YIELDS {

@@ -11,11 +11,10 @@
 use super::config::Migrate;
 use super::worker::Worker;
 use crate::context::{self, Bounds, Context};
-use crate::fiber::{self, Ends, FiberPtr, Host, Seen, Wake};
+use crate::fiber::{self, Ends, FiberPtr, Host, Seen, Woken};
 use crate::primitives::asymmetric;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack::{self, SlotHeader, Stack, StackError, StackSize};
-use crate::util::few::Few;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
@@ -296,7 +295,7 @@ impl Worker<'_> {
 
     /// Books the end of a fiber and wakes its joiner.
     #[inline]
-    pub(super) fn after_end(&self, woken: Few<Wake>) {
+    pub(super) fn after_end(&self, woken: Woken) {
         match self.core() {
             Some(core) => core.stats.finished.add(1),
             None => self.shared.outside.finished.add_shared(1),
@@ -393,7 +392,7 @@ impl Host for Scheduler {
         }
     }
 
-    unsafe fn finished(flow: fiber::Flow, woken: Few<Wake>) -> FiberPtr {
+    unsafe fn finished(flow: fiber::Flow, woken: Woken) -> FiberPtr {
         // SAFETY: as in `before_end`, which went into the gate.
         let worker = unsafe { &*Worker::current() };
         worker.seat.set_current(None);
