@@ -23,6 +23,15 @@ fn resident() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+/// Waits until at least `count` stacks have been in use and none of them has memory any more.
+#[track_caller]
+fn until_none_has_memory(count: usize) {
+    until("no idle stack has memory", || {
+        let stacks = volt::metrics::stacks();
+        stacks.handed_out >= count && stacks.trimmed == stacks.handed_out
+    });
+}
+
 #[test]
 fn idle_stacks_give_their_memory_back_by_themselves() {
     const FIBERS: usize = 400;
@@ -92,10 +101,7 @@ fn stalled_fibers_leave_no_memory_behind() {
             (0..FIBERS).map(|_| runtime.go(move || std::thread::sleep(period * 5))).collect();
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
         assert!(runtime.handle().stats().total.stalls > 0, "none was replaced");
-        until("no idle stack has memory", || {
-            let stacks = volt::metrics::stacks();
-            stacks.handed_out >= FIBERS && stacks.trimmed == stacks.handed_out
-        });
+        until_none_has_memory(FIBERS);
         runtime.shutdown(LONG).unwrap();
     });
     assert!(left.status.success(), "{left:?}");
@@ -120,10 +126,7 @@ fn a_stalled_worker_leaves_its_duty_to_others() {
             std::thread::sleep(period * 5);
         });
         until("it is back, and one too many", || runtime.handle().stats().total.retired > 0);
-        until("no idle stack has memory", || {
-            let stacks = volt::metrics::stacks();
-            stacks.handed_out >= FIBERS && stacks.trimmed == stacks.handed_out
-        });
+        until_none_has_memory(FIBERS);
         runtime.shutdown(LONG).unwrap();
     });
     assert!(left.status.success(), "{left:?}");
@@ -156,10 +159,7 @@ fn sleeping_workers_give_the_memory_of_their_own_stacks_back() {
                 .collect();
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
             // Nobody uses the runtime any more.
-            until("no idle stack has memory", || {
-                let stacks = volt::metrics::stacks();
-                stacks.handed_out >= WORKERS && stacks.trimmed == stacks.handed_out
-            });
+            until_none_has_memory(WORKERS);
         }
         runtime.shutdown(LONG).unwrap();
     });
