@@ -1,10 +1,13 @@
-//! A worker's own store of empty control blocks.
+//! A thread's own store of empty control blocks.
 //!
 //! A fiber's block is freed where the fiber ends, most often on the worker that makes the next one.
 //! General allocators keep only a few blocks of a size at hand (glibc's thread cache seven); a burst
-//! of a hundred short fibers would go through their slow paths. Blocks up to [`LARGEST`] bytes are
-//! rounded up to a multiple of 32, and each worker keeps up to [`KEPT`] empty ones of each size.
+//! of a hundred short fibers would go through their slow paths, and where one thread spawns what
+//! others run, each free would take the lock of the spawner's arena. Blocks up to [`LARGEST`] bytes
+//! are rounded up to a multiple of 32. Each thread keeps up to [`KEPT`] empty ones of each size, and
+//! exchanges them by the hundred with the [`depot`](super::depot): the magazines of Bonwick and Adams.
 
+use super::depot;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -13,12 +16,17 @@ const STEP: usize = 32;
 /// What general allocators give without padding.
 const ALIGN: usize = 16;
 const LARGEST: usize = 512;
-const SIZES: usize = LARGEST / STEP;
+pub(super) const SIZES: usize = LARGEST / STEP;
 const KEPT: usize = 256;
 
-/// Empty blocks by size; used by one thread, through its seat.
+/// Empty blocks by size; used by one thread.
 #[derive(Debug)]
 pub(super) struct Blocks([UnsafeCell<Vec<NonNull<u8>>>; SIZES]);
+
+/// The layout of the blocks of a size.
+fn layout_of(size: usize) -> Layout {
+    Layout::from_size_align((size + 1) * STEP, ALIGN).expect("a small size")
+}
 
 /// The layout that a block of `layout` is really allocated with.
 const fn rounded(layout: Layout) -> Layout {
@@ -39,28 +47,55 @@ impl Blocks {
 
     #[inline(always)]
     fn pop(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let cell = self.cell(layout)?;
-        // SAFETY: one thread, and nothing is called while the reference is in use.
-        unsafe { (*cell.get()).pop() }
+        let size = Self::size(layout)?;
+        // SAFETY: one thread, and nothing that is called comes back here.
+        let kept = unsafe { &mut *self.0[size].get() };
+        if kept.is_empty() {
+            Self::refill(kept, size);
+        }
+        kept.pop()
     }
 
-    /// False if there is no room.
+    #[cold]
+    fn refill(kept: &mut Vec<NonNull<u8>>, size: usize) {
+        if let Some(batch) = depot::take(size, layout_of(size).size()) {
+            kept.extend(batch);
+        }
+    }
+
+    /// False if nothing of this layout is kept.
     #[inline(always)]
     fn push(&self, layout: Layout, block: NonNull<u8>) -> bool {
-        let Some(cell) = self.cell(layout) else { return false };
+        let Some(size) = Self::size(layout) else { return false };
         // SAFETY: as in `pop`.
-        let kept = unsafe { &mut *cell.get() };
-        // Under a sanitizer none is kept, so that a use of a freed block is seen.
-        let room = kept.len() < KEPT && !cfg!(any(volt_asan, volt_tsan));
-        if room {
-            kept.push(block);
+        let kept = unsafe { &mut *self.0[size].get() };
+        if kept.len() == KEPT {
+            Self::spill(kept, size);
         }
-        room
+        kept.push(block);
+        true
     }
 
+    /// The older half goes to the depot: what was used last is warm.
+    #[cold]
+    fn spill(kept: &mut Vec<NonNull<u8>>, size: usize) {
+        let batch: Vec<_> = kept.drain(..KEPT / 2).collect();
+        Self::put_away(batch, size);
+    }
+
+    fn put_away(batch: Vec<NonNull<u8>>, size: usize) {
+        let layout = layout_of(size);
+        for block in depot::give(batch, size, layout.size()) {
+            // SAFETY: kept under exactly this layout.
+            unsafe { dealloc(block.as_ptr(), layout) };
+        }
+    }
+
+    /// Under a sanitizer none is kept, so that a use of a freed block is seen.
     #[inline(always)]
-    fn cell(&self, layout: Layout) -> Option<&UnsafeCell<Vec<NonNull<u8>>>> {
-        if layout.align() == ALIGN { self.0.get(layout.size() / STEP - 1) } else { None }
+    fn size(layout: Layout) -> Option<usize> {
+        let kept = layout.align() == ALIGN && layout.size() <= LARGEST;
+        (kept && !cfg!(any(volt_asan, volt_tsan))).then(|| layout.size() / STEP - 1)
     }
 }
 
@@ -93,12 +128,33 @@ pub(super) unsafe fn give(here: Option<&Blocks>, block: NonNull<u8>, layout: Lay
 
 impl Drop for Blocks {
     fn drop(&mut self) {
-        for (index, cell) in self.0.iter_mut().enumerate() {
-            let layout = Layout::from_size_align((index + 1) * STEP, ALIGN).expect("a small size");
-            for block in cell.get_mut().drain(..) {
-                // SAFETY: kept under exactly this layout.
-                unsafe { dealloc(block.as_ptr(), layout) };
-            }
+        for (size, cell) in self.0.iter_mut().enumerate() {
+            Self::put_away(std::mem::take(cell.get_mut()), size);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout::new::<[u128; 30]>();
+
+    #[test]
+    fn what_one_thread_frees_another_takes() {
+        let (here, there) = (Blocks::new(), Blocks::new());
+        let taken: Vec<_> = (0..2 * KEPT).map(|_| take(Some(&here), LAYOUT)).collect();
+        for block in &taken {
+            // SAFETY: taken above, once.
+            unsafe { give(Some(&there), *block, LAYOUT) };
+        }
+        // Half of what there was room for stays there, the rest has gone to the depot.
+        let mut again: Vec<_> = (0..KEPT / 2).map(|_| take(Some(&here), LAYOUT)).collect();
+        assert!(again.iter().all(|block| taken.contains(block)), "not from the depot");
+        again.sort();
+        again.dedup();
+        assert_eq!(again.len(), KEPT / 2, "given out twice");
+        // SAFETY: as above.
+        again.into_iter().for_each(|block| unsafe { give(Some(&here), block, LAYOUT) });
     }
 }

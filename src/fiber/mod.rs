@@ -18,6 +18,7 @@ mod asleep;
 mod batch;
 mod block;
 mod blocks;
+mod depot;
 mod end;
 mod entry;
 mod header;

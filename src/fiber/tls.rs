@@ -61,6 +61,8 @@ thread_local! {
     static BLOCK: RefCell<Option<Arc<ThreadBlock>>> = const { RefCell::new(None) };
     /// What [`random`] goes on from; 0 until its first use.
     static RANDOM: Cell<u64> = const { Cell::new(0) };
+    /// The empty control blocks of a plain thread.
+    static BLOCKS: Blocks = const { Blocks::new() };
     /// `fiber_local!` values of a plain thread.
     static LOCALS: PlainLocals = const { PlainLocals(RefCell::new(Locals::new())) };
 }
@@ -98,13 +100,23 @@ pub(crate) fn current() -> Option<FiberPtr> {
     if seat.is_null() { None } else { unsafe { (*seat).current() } }
 }
 
-/// The store of empty control blocks of this thread.
+/// The store of empty control blocks of this thread; `None` once its locals are being destroyed.
 ///
 /// The borrow ends before the calling fiber's next switch.
 #[inline(always)]
 pub(super) fn blocks<'a>() -> Option<&'a Blocks> {
-    // SAFETY: a seat outlives its thread's use of it.
-    unsafe { seat().as_ref() }.map(|seat| &seat.blocks)
+    // SAFETY: a seat outlives its thread's use of it, and so does what the thread owns.
+    unsafe {
+        match seat().as_ref() {
+            Some(seat) => Some(&seat.blocks),
+            None => plain_blocks().as_ref(),
+        }
+    }
+}
+
+#[inline(never)]
+fn plain_blocks() -> *const Blocks {
+    BLOCKS.try_with(ptr::from_ref).unwrap_or(ptr::null())
 }
 
 /// A number that nobody may rely on, from a generator of this thread's: Marsaglia's xorshift on 64
