@@ -58,18 +58,6 @@ impl Batch {
         self.tail = other.tail;
         self.len += other.len;
     }
-
-    /// Splits off the first `count`.
-    pub(crate) fn take_front(&mut self, count: usize) -> Batch {
-        let mut front = Batch::new();
-        for _ in 0..count {
-            match self.pop() {
-                Some(fiber) => front.push(fiber),
-                None => break,
-            }
-        }
-        front
-    }
 }
 
 impl Extend<FiberPtr> for Batch {

@@ -1,11 +1,19 @@
-//! A queue that anyone may push to: fibers linked through their control blocks, under one lock.
+//! A queue that anyone may push to, under one lock.
 //!
 //! The injector is one of these, and each worker's mailbox is. The length stands beside the lock, so
-//! that an empty queue is seen without taking it.
+//! that an empty queue is seen without taking it. An array, not a chain through the control blocks:
+//! those that another thread has made are in no cache, and to follow a chain of them under the lock
+//! keeps everybody waiting for one miss after the other.
 
 use crate::fiber::{Batch, FiberPtr};
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+
+/// The most that one [`LockedQueue::take`] takes.
+pub(crate) const MOST: usize = 64;
+/// Room for so many stays when the queue is empty.
+const ROOM: usize = 4096;
 
 #[derive(Debug)]
 pub(crate) struct LockedQueue {
@@ -16,7 +24,7 @@ pub(crate) struct LockedQueue {
 
 #[derive(Debug)]
 struct Inner {
-    fibers: Batch,
+    fibers: VecDeque<FiberPtr>,
     /// Nobody will take from it any more.
     closed: bool,
 }
@@ -25,7 +33,7 @@ impl LockedQueue {
     pub(crate) fn new() -> LockedQueue {
         LockedQueue {
             len: AtomicUsize::new(0),
-            inner: Lock::new(Inner { fibers: Batch::new(), closed: false }),
+            inner: Lock::new(Inner { fibers: VecDeque::new(), closed: false }),
         }
     }
 
@@ -43,41 +51,78 @@ impl LockedQueue {
         if inner.closed {
             return Err(fiber);
         }
-        inner.fibers.push(fiber);
+        inner.fibers.push_back(fiber);
         self.len.store(inner.fibers.len(), Ordering::Release);
         Ok(())
     }
 
     /// Appends all of `batch` under one lock; gives it back if the queue has been closed.
-    pub(crate) fn push_batch(&self, mut batch: Batch) -> Batch {
+    pub(crate) fn push_batch(&self, batch: Batch) -> Batch {
         if batch.is_empty() {
             return batch;
         }
         let mut inner = self.inner.lock();
-        if !inner.closed {
-            inner.fibers.append(&mut batch);
-            self.len.store(inner.fibers.len(), Ordering::Release);
+        if inner.closed {
+            return batch;
+        }
+        inner.fibers.extend(batch);
+        self.len.store(inner.fibers.len(), Ordering::Release);
+        Batch::new()
+    }
+
+    /// Takes the oldest.
+    pub(crate) fn pop(&self) -> Option<FiberPtr> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut inner = self.inner.lock();
+        let taken = inner.fibers.pop_front();
+        self.set_len(&mut inner);
+        taken
+    }
+
+    /// Takes up to `count` of the oldest, at most [`MOST`], under one lock.
+    pub(crate) fn take(&self, count: usize) -> Batch {
+        let mut batch = Batch::new();
+        if self.is_empty() {
+            return batch;
+        }
+        // Linked when the lock is free again: that is where their memory is touched.
+        let mut taken = [None; MOST];
+        let mut inner = self.inner.lock();
+        let count = count.min(inner.fibers.len()).min(MOST);
+        taken.iter_mut().zip(inner.fibers.drain(..count)).for_each(|(to, fiber)| *to = Some(fiber));
+        self.set_len(&mut inner);
+        drop(inner);
+        batch.extend(taken.into_iter().flatten());
+        batch
+    }
+
+    /// Takes everything.
+    pub(crate) fn take_all(&self) -> Batch {
+        let mut batch = Batch::new();
+        if !self.is_empty() {
+            let mut inner = self.inner.lock();
+            let taken = std::mem::take(&mut inner.fibers);
+            self.set_len(&mut inner);
+            drop(inner);
+            batch.extend(taken);
         }
         batch
     }
 
-    /// Takes up to `count` of the oldest under one lock.
-    pub(crate) fn take(&self, count: usize) -> Batch {
-        if self.is_empty() {
-            return Batch::new();
+    fn set_len(&self, inner: &mut Inner) {
+        let fibers = &mut inner.fibers;
+        if fibers.is_empty() && fibers.capacity() > ROOM {
+            *fibers = VecDeque::new();
         }
-        let mut inner = self.inner.lock();
-        let taken = inner.fibers.take_front(count);
-        self.len.store(inner.fibers.len(), Ordering::Release);
-        taken
+        self.len.store(fibers.len(), Ordering::Release);
     }
 
     /// Takes everything, and lets nothing more in by [`push`](Self::push).
     pub(crate) fn close(&self) -> Batch {
-        let mut inner = self.inner.lock();
-        inner.closed = true;
-        self.len.store(0, Ordering::Release);
-        std::mem::take(&mut inner.fibers)
+        self.inner.lock().closed = true;
+        self.take_all()
     }
 }
 

@@ -167,7 +167,7 @@ impl Shared {
     /// cannot waits for its home's worker.
     pub(super) fn forward_mail(&self, core: &Core) {
         let mut movable = Batch::new();
-        for fiber in core.mailbox.take(usize::MAX) {
+        for fiber in core.mailbox.take_all() {
             match self.may_move(fiber) {
                 true => movable.push(fiber),
                 false => self.push_home(fiber),

@@ -1,12 +1,12 @@
 //! Where a worker looks for the next fiber, in order.
 
+use super::locked_queue;
 use super::worker::Worker;
 use crate::fiber::{Batch, FiberPtr};
 use crate::primitives::clock::Moment;
 
-/// The least and the most that one look at the injector takes.
+/// The least that one look at the injector takes; the most is what the queue gives at once.
 const BATCH_LEAST: usize = 4;
-const BATCH_MOST: usize = 64;
 
 impl Worker<'_> {
     /// The next fiber, from wherever there is one; `None` means that it is time to park.
@@ -124,7 +124,7 @@ impl Worker<'_> {
     }
 
     fn take_from_mailbox(&self) -> Option<FiberPtr> {
-        self.held().mailbox.take(1).pop()
+        self.held().mailbox.pop()
     }
 
     /// Takes a batch: the first to run, the others into the ring.
@@ -142,7 +142,7 @@ impl Worker<'_> {
         if len == 0 || room == 0 {
             return Batch::new();
         }
-        let share = (len / self.shared.config.workers).clamp(BATCH_LEAST, BATCH_MOST);
+        let share = (len / self.shared.config.workers).clamp(BATCH_LEAST, locked_queue::MOST);
         let batch = injector.take(share.min(room));
         self.held().stats.batches.add(u64::from(!batch.is_empty()));
         batch

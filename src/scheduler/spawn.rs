@@ -1,6 +1,5 @@
 //! Making a fiber and putting it where it will be found.
 
-use super::schedule::schedule;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::fiber::{self, FiberPtr, Spec};
@@ -64,8 +63,7 @@ where
         }
         None => {
             shared.outside.spawned.add_shared(1);
-            // SAFETY: just made.
-            unsafe { schedule(fiber) };
+            shared.push_from_outside(fiber);
         }
     }
     Ok(fiber)

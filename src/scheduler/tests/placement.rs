@@ -35,7 +35,7 @@ fn who_blocks_has_no_load_and_gets_nothing() {
         assert_eq!(loads(bench), [None, Some(5)]);
         assert_eq!(bench.core(0).stats.hand_offs.get(), 1);
         // The slot's goes first, then the ring's, in order.
-        let flushed = bench.shared.injector.take(usize::MAX).map(|fiber| bench.number(fiber));
+        let flushed = bench.shared.injector.take_all().map(|fiber| bench.number(fiber));
         assert_eq!(flushed.collect::<Vec<_>>(), [5, 0, 1, 2, 3, 4]);
         bench.shared.push_from_outside(bench.fibers[10]);
         assert_eq!((bench.core(0).mailbox.len(), bench.core(1).mailbox.len()), (0, 1));

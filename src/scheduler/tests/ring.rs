@@ -164,7 +164,7 @@ fn a_batch_stands_in_the_queue_as_one_piece() {
             });
         }
     });
-    let order: Vec<_> = queue.take(usize::MAX).map(|f| numbers[&(f.as_ptr() as usize)]).collect();
+    let order: Vec<_> = queue.take_all().map(|f| numbers[&(f.as_ptr() as usize)]).collect();
     assert_eq!(order.len(), fibers.0.len());
     for piece in order.chunks(size) {
         let whole = piece.windows(2).all(|pair| pair[1] == pair[0] + 1) && piece[0] % size == 0;

@@ -81,7 +81,7 @@ fn a_batch_is_a_worker_s_share_of_the_injector() {
             assert_eq!(bench.core(0).stats.batches.get(), 1);
             // Where thieves find them.
             assert_eq!(bench.ring(0), (1..taken).collect::<Vec<_>>());
-            bench.shared.injector.take(usize::MAX).for_each(drop);
+            bench.shared.injector.take_all().for_each(drop);
         });
     }
 }
@@ -96,7 +96,7 @@ fn a_batch_takes_no_more_than_the_ring_has_room_for() {
         assert_eq!((bench.core(0).ring.len(), bench.core(0).stats.overflows.get()), (256, 0));
         assert_eq!(bench.shared.injector.len(), 100 - 7);
         bench.ring(0);
-        bench.shared.injector.take(usize::MAX).for_each(drop);
+        bench.shared.injector.take_all().for_each(drop);
     });
 }
 
@@ -183,7 +183,7 @@ fn what_a_full_ring_gives_up_stands_in_the_injector_in_order() {
         bench.fill_ring(0, 0..256);
         bench.workers[0].push_back(bench.fibers[256]);
         assert_eq!(bench.core(0).stats.overflows.get(), 1);
-        let moved = bench.shared.injector.take(usize::MAX).map(|fiber| bench.number(fiber));
+        let moved = bench.shared.injector.take_all().map(|fiber| bench.number(fiber));
         assert_eq!(moved.collect::<Vec<_>>(), (0..128).chain([256]).collect::<Vec<_>>());
         assert_eq!(bench.ring(0), (128..256).collect::<Vec<_>>());
     });
