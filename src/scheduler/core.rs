@@ -40,6 +40,9 @@ pub(crate) struct Core {
     /// When the worker's idle stacks should give their memory back, in nanoseconds. Written by the
     /// worker before it sleeps, read by the one in the poller, which wakes it then.
     pub(super) trim_due: AtomicU64,
+    /// How long a fiber runs here between two scheduling points, in nanoseconds, as the worker
+    /// estimated it last: for thieves.
+    pub(super) pace: AtomicU64,
     /// The spawn site of the fiber that has stalled the worker. Written by the supervisor before the
     /// worker sees that it is stalled.
     pub(super) stalled_site: AtomicPtr<Location<'static>>,
@@ -81,6 +84,7 @@ impl Core {
             mailbox: LockedQueue::new(),
             parker: Parker::new(),
             stats: CachePadded::new(Stats::default()),
+            pace: AtomicU64::new(tick.average()),
             trim_due: AtomicU64::new(Moment::NEVER.as_nanos()),
             stalled_site: AtomicPtr::new(ptr::null_mut()),
             own: UnsafeCell::new(Own {

@@ -14,6 +14,7 @@ mod crew;
 mod deadlock;
 mod gate;
 mod hand_off;
+mod hold_off;
 mod idle;
 mod join;
 mod limit;

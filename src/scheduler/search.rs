@@ -4,6 +4,7 @@ use super::locked_queue;
 use super::worker::Worker;
 use crate::fiber::{Batch, FiberPtr};
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
 
 /// The least that one look at the injector takes; the most is what the queue gives at once.
 const BATCH_LEAST: usize = 4;
@@ -170,6 +171,7 @@ impl Worker<'_> {
             }
             self.searching.set(true);
         }
+        self.hold_off();
         self.steal().or_else(|| self.take_from_injector())
     }
 
@@ -190,6 +192,7 @@ impl Worker<'_> {
         let (core, driver) = (self.held(), &self.shared.driver);
         let now = Moment::now();
         self.own().tick.finish(now);
+        core.pace.store(self.own().tick.average(), Ordering::Relaxed);
         core.stats.ticks.add(1);
         let mut settled = Batch::new();
         if let Some(mut role) = driver.try_role() {

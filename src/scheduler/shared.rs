@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     pub(super) cancelling: AtomicBool,
     /// A core without a holder had idle stacks in mind; see `leave_stacks`.
     pub(super) stacks_left: AtomicBool,
+    /// A thief holds off.
+    pub(super) holding_off: AtomicBool,
     /// Held by a worker without a core while one of its fibers ends, and by whoever lists fibers.
     pub(super) coreless: Mutex<()>,
     /// Somebody waits for the last fiber to end.
@@ -109,6 +111,7 @@ impl Shared {
             turn: AtomicUsize::new(0),
             cancelling: AtomicBool::new(false),
             stacks_left: AtomicBool::new(false),
+            holding_off: AtomicBool::new(false),
             coreless: Mutex::new(()),
             draining: AtomicBool::new(false),
             drained: Waiters::default(),

@@ -140,6 +140,11 @@ impl Tick {
         self.dispatched = 0;
     }
 
+    /// Nanoseconds that a fiber runs between two scheduling points, estimated.
+    pub(crate) fn average(&self) -> u64 {
+        self.average.average()
+    }
+
     #[cfg(test)]
     pub(crate) fn injector_is_due(&mut self) {
         self.due();

@@ -1,0 +1,103 @@
+//! When a thief holds off.
+//!
+//! A steal moves fibers, and all that they touch, to another processor: some hundred nanoseconds of
+//! misses for each, and then for those they talk to. Fibers that run for a tenth of that between two
+//! waits (a pipeline of channels, a lock that is passed round) are done sooner where they are, and since
+//! they come back to their queue each time they would be carried to and fro for ever. So a thief first
+//! asks what it is after. While a worker *flows*, that is goes on from fiber to fiber in less than
+//! [`FLOWING`], and has less than [`PAYS`] queued, the thief looks on, for [`PATIENCE`] at most, and
+//! takes what there is then. Meanwhile it counts as searching, so that nobody is woken for what is not
+//! worth it, and goes at once for whatever else turns up. (Go waits for 3 us before it takes another's
+//! `runnext`, to the same end.)
+//!
+//! The estimate of the past says nothing about the fiber that runs now. So a worker that has not gone on
+//! for [`STANDS`], because its fiber runs longer than others or its thread has no processor, is robbed.
+
+use super::core::Core;
+use super::worker::Worker;
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Nanoseconds for a fiber between two scheduling points, below which a worker flows. What talks to the
+/// system takes longer.
+pub(super) const FLOWING: u64 = 3_000;
+/// Nanoseconds of work in a queue that are worth a steal in any case.
+pub(super) const PAYS: u64 = 20_000;
+const STANDS: Duration = Duration::from_micros(5);
+const PATIENCE: Duration = Duration::from_micros(20);
+/// `spin_loop`s between two looks: some hundred nanoseconds.
+const SPINS: u32 = 32;
+
+/// A look at one worker that flows.
+#[derive(Debug)]
+pub(super) struct Look {
+    began: Moment,
+    /// When it was seen to go on, and how far it was then.
+    moved: Moment,
+    dispatched: u64,
+}
+
+impl Look {
+    pub(super) fn new(now: Moment, dispatched: u64) -> Look {
+        Look { began: now, moved: now, dispatched }
+    }
+
+    /// Is it still better left alone? `dispatched` is how far it is.
+    pub(super) fn goes_on(&mut self, now: Moment, dispatched: u64) -> bool {
+        if dispatched != self.dispatched {
+            (self.moved, self.dispatched) = (now, dispatched);
+        }
+        now.since(self.moved) < STANDS && now.since(self.began) < PATIENCE
+    }
+}
+
+impl Core {
+    fn flows(&self) -> bool {
+        self.pace.load(Ordering::Relaxed) < FLOWING
+    }
+
+    /// Is there something in the ring that a thief should take at once?
+    pub(super) fn pays(&self) -> bool {
+        let queued = self.ring.len() as u64;
+        let pace = self.pace.load(Ordering::Relaxed);
+        queued != 0 && (!self.flows() || queued * pace >= PAYS)
+    }
+}
+
+impl Worker<'_> {
+    /// Returns when it is time to steal. One thief at a time holds off: where more are free, there is
+    /// more to do than one worker does.
+    pub(super) fn hold_off(&self) {
+        let Some(victim) = self.others().find(|core| self.is_left_alone(core)) else { return };
+        if self.shared.holding_off.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut now = Moment::now();
+        self.own().tick.finish(now);
+        let mut look = Look::new(now, victim.stats.dispatched.get());
+        while look.goes_on(now, victim.stats.dispatched.get()) && !self.has_better_to_do() {
+            (0..SPINS).for_each(|_| std::hint::spin_loop());
+            now = Moment::now();
+        }
+        self.shared.holding_off.store(false, Ordering::Relaxed);
+        self.own().tick.begin(now);
+    }
+
+    fn others(&self) -> impl Iterator<Item = &Core> {
+        let me = self.held().index;
+        self.shared.cores.iter().filter(move |core| core.index != me)
+    }
+
+    fn is_left_alone(&self, core: &Core) -> bool {
+        core.flows() && core.is_open() && !self.shared.idle.is_parked(core.index)
+    }
+
+    pub(super) fn has_better_to_do(&self) -> bool {
+        let shared = self.shared;
+        self.others().any(Core::pays)
+            || !shared.injector.is_empty()
+            || !self.held().mailbox.is_empty()
+            || shared.is_stopping()
+    }
+}

@@ -1,0 +1,122 @@
+//! A thief leaves alone what is done sooner where it is, and nothing else.
+
+use super::*;
+use crate::primitives::sync::atomic::Ordering;
+use crate::scheduler::hold_off::{FLOWING, Look, PAYS};
+
+fn at(micros: u64) -> Moment {
+    Moment::from_nanos(1_000_000_000 + micros * 1_000)
+}
+
+fn set_pace(core: &Core, nanos: u64) {
+    core.pace.store(nanos, Ordering::Relaxed);
+}
+
+/// Does worker 0 hold off?
+fn holds_off(bench: &Bench<'_>) -> bool {
+    let long_ago = Moment::from_nanos(1);
+    bench.workers[0].own().tick.begin(long_ago);
+    bench.workers[0].hold_off();
+    // Time that was spent looking on is no fiber's.
+    bench.workers[0].own().tick.began() != long_ago
+}
+
+#[test]
+fn a_worker_that_stands_still_is_robbed() {
+    let mut look = Look::new(at(0), 7);
+    assert!(look.goes_on(at(1), 7) && look.goes_on(at(4), 7));
+    assert!(look.goes_on(at(4), 8), "it went on");
+    assert!(look.goes_on(at(8), 8));
+    assert!(!look.goes_on(at(9), 8), "five microseconds");
+}
+
+#[test]
+fn patience_ends() {
+    let mut look = Look::new(at(0), 0);
+    for micros in 1..20 {
+        assert!(look.goes_on(at(micros), micros), "{micros}");
+    }
+    assert!(!look.goes_on(at(20), 20));
+}
+
+#[test]
+fn a_long_queue_or_long_fibers_pay() {
+    bench(config(2), 201, |bench| {
+        let core = bench.core(1);
+        assert!(!core.pays(), "empty");
+        bench.fill_ring(1, 0..200);
+        set_pace(core, PAYS / 201);
+        assert!(!core.pays());
+        set_pace(core, PAYS / 200);
+        assert!(core.pays());
+        bench.ring(1);
+        bench.fill_ring(1, [200]);
+        set_pace(core, FLOWING - 1);
+        assert!(!core.pays());
+        set_pace(core, FLOWING);
+        assert!(core.pays(), "whatever it is");
+        bench.ring(1);
+    });
+}
+
+#[test]
+fn a_thief_holds_off_from_a_worker_that_flows() {
+    bench(config(2), 1, |bench| {
+        let core = bench.core(1);
+        bench.fill_ring(1, [0]);
+        assert!(!holds_off(bench), "nothing is known of its fibers yet");
+        set_pace(core, FLOWING - 1);
+        let start = Moment::now();
+        assert!(holds_off(bench));
+        assert!(Moment::now().since(start) >= Duration::from_micros(5));
+        assert!(!bench.shared.holding_off.load(Ordering::Relaxed), "others may");
+        assert_eq!(bench.find(0), Some(0), "it stood still");
+    });
+}
+
+#[test]
+fn it_does_not_look_on_at_those_who_sleep_or_beside_another() {
+    bench(config(2), 1, |bench| {
+        set_pace(bench.core(1), 100);
+        bench.shared.holding_off.store(true, Ordering::Relaxed);
+        assert!(!holds_off(bench));
+        assert!(bench.shared.holding_off.load(Ordering::Relaxed), "that is the other's");
+        bench.shared.holding_off.store(false, Ordering::Relaxed);
+        assert!(holds_off(bench));
+        bench.lies_down(1);
+        assert!(!holds_off(bench));
+        let _ = bench.shared.idle.unpark(1);
+    });
+}
+
+#[test]
+fn other_work_comes_first() {
+    bench(config(3), 3, |bench| {
+        let better = || bench.workers[0].has_better_to_do();
+        assert!(!better());
+        bench.fill_injector([0]);
+        assert!(better(), "the injector");
+        bench.shared.injector.pop();
+        bench.core(0).mailbox.push(bench.fibers[1]).unwrap();
+        assert!(better(), "mail");
+        bench.core(0).mailbox.pop();
+        bench.fill_ring(2, [2]);
+        assert!(better(), "somebody else");
+        bench.ring(2);
+        assert!(!better());
+    });
+}
+
+/// What a worker publishes is what it has measured.
+#[test]
+fn the_pace_is_that_of_the_last_tick() {
+    bench(config(2), 256, |bench| {
+        let before = bench.core(0).pace.load(Ordering::Relaxed);
+        bench.fill_ring(0, 0..256);
+        bench.workers[0].own().tick.begin(Moment::now());
+        (0..256).for_each(|_| assert!(bench.find(0).is_some()));
+        let now = bench.core(0).pace.load(Ordering::Relaxed);
+        assert_eq!(now, bench.workers[0].own().tick.average());
+        assert!(now < before, "{now}");
+    });
+}
