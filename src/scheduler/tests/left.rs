@@ -2,56 +2,59 @@
 
 use super::super::LIFO_RUNS;
 use super::super::ring::CAPACITY;
-use super::{Bench, bench, config};
-use crate::fiber::{self, FiberPtr, Spec};
+use super::super::shared::Shared;
+use super::super::worker::{run, run_here};
+use super::{bench, config, fresh};
+use crate::fiber::FiberPtr;
+use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex};
-use crate::stack::StackSize;
-use std::panic::Location;
 
 /// Was the gate free, for each closure that was dropped?
 type Dropped = Arc<Mutex<Vec<bool>>>;
 
 /// Part of a closure; as it is dropped it tries the gate of core 0.
-struct Part(*const super::Shared, Dropped);
+struct Part(*const Shared, Dropped);
 
 // SAFETY: the test has one thread.
 unsafe impl Send for Part {}
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // SAFETY: the scheduler outlives the bench's fibers.
+        // SAFETY: the scheduler outlives its fibers.
         let gate = unsafe { &(*self.0).cores.get(0).gate };
         self.1.lock().push(gate.visit(|| ()).is_some());
     }
 }
 
-fn fiber(bench: &Bench<'_>, dropped: &Dropped) -> FiberPtr {
-    let spec = Spec {
-        scheduler: std::ptr::from_ref(bench.shared).cast(),
-        site: Location::caller(),
-        name: None,
-        size: StackSize::DEFAULT,
-        sampled: false,
+/// A fiber that stops the scheduler.
+fn fiber(shared: &Shared, dropped: &Dropped) -> FiberPtr {
+    let part = Part(shared, Arc::clone(dropped));
+    let stop = move || {
+        let part = part;
+        // SAFETY: the scheduler outlives its fibers.
+        unsafe { (*part.0).stop() };
     };
-    let part = Part(bench.shared, Arc::clone(dropped));
-    // SAFETY: it borrows nothing that does not outlive it.
-    let fiber = unsafe { fiber::allocate(spec, move || drop(part)) };
-    fiber.state().detach().expect("a fresh fiber is not done");
-    fiber
+    fresh((&raw const *shared).cast(), stop)
 }
 
-/// The scheduler stops while the worker is stuck; back again, it comes upon a fiber in its slot, and
-/// finds no room for it.
+/// The scheduler stops while the worker of core 0 is stuck: back again, it will come upon a fiber in its
+/// slot, and find no room for it.
+fn fill_and_close(shared: &Shared, dropped: &Dropped) {
+    let core = shared.cores.get(0);
+    for _ in 0..CAPACITY {
+        assert!(core.ring.push(fiber(shared, dropped)).is_ok());
+    }
+    assert!(core.slot.put(fiber(shared, dropped)).is_none());
+    // SAFETY: the test's one thread owns the core, and nobody has a reference.
+    unsafe { core.own() }.lifo_run = LIFO_RUNS;
+    assert!(shared.injector.close().is_empty());
+}
+
 #[test]
 fn what_the_closed_injector_refuses_is_not_dropped_inside_the_gate() {
     bench(config(1), 0, |bench| {
         let (worker, core, dropped) = (&bench.workers[0], bench.core(0), Dropped::default());
-        for _ in 0..CAPACITY {
-            assert!(core.ring.push(fiber(bench, &dropped)).is_ok());
-        }
-        assert!(core.slot.put(fiber(bench, &dropped)).is_none());
-        worker.own().lifo_run = LIFO_RUNS;
-        assert!(bench.shared.injector.close().is_empty());
+        fill_and_close(bench.shared, &dropped);
         let found = worker.find().expect("the ring is full");
         assert_eq!(*dropped.lock(), [], "in the midst of the search");
         assert!(!worker.may_dispatch(), "it leaves as soon as it can");
@@ -62,4 +65,19 @@ fn what_the_closed_injector_refuses_is_not_dropped_inside_the_gate() {
         }
         assert_eq!(dropped.lock().len(), CAPACITY + 1);
     });
+}
+
+/// On either way out: of a worker's thread, and of a thread that drives the scheduler for a while.
+#[test]
+fn a_worker_that_leaves_drops_what_was_refused() {
+    let ways: [(usize, fn(&Shared)); 2] =
+        [(1, |shared| run(shared, 0)), (0, |shared| run_here(shared, Moment::NEVER, &|| false))];
+    for (held, leave) in ways {
+        let (shared, dropped) = (Shared::new(config(1), held).unwrap(), Dropped::default());
+        fill_and_close(&shared, &dropped);
+        // It runs the first that it finds.
+        leave(&shared);
+        shared.drop_unstarted();
+        assert_eq!(*dropped.lock(), [true; CAPACITY + 1], "with {held} core held");
+    }
 }

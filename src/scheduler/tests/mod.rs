@@ -32,20 +32,7 @@ impl Fibers {
     }
 
     fn of(scheduler: *const (), count: usize) -> Fibers {
-        let make = |_| {
-            let spec = Spec {
-                scheduler,
-                site: Location::caller(),
-                name: None,
-                size: StackSize::DEFAULT,
-                sampled: false,
-            };
-            // SAFETY: nothing is borrowed, and nothing of the scheduler is reached.
-            let fiber = unsafe { fiber::allocate(spec, || ()) };
-            fiber.state().detach().expect("a fresh fiber is not done");
-            fiber
-        };
-        Fibers((0..count).map(make).collect())
+        Fibers((0..count).map(|_| fresh(scheduler, || ())).collect())
     }
 
     /// Which fiber of these has which number.
@@ -62,6 +49,21 @@ impl Drop for Fibers {
             assert!(unsafe { matches!(fiber::fail(fiber, Box::new(())), fiber::Woken::Nobody) });
         }
     }
+}
+
+/// A fresh fiber of `scheduler`, which nobody joins.
+fn fresh(scheduler: *const (), closure: impl FnOnce() + Send + 'static) -> FiberPtr {
+    let spec = Spec {
+        scheduler,
+        site: Location::caller(),
+        name: None,
+        size: StackSize::DEFAULT,
+        sampled: false,
+    };
+    // SAFETY: nothing is borrowed, and the test ends its fibers before the scheduler.
+    let fiber = unsafe { fiber::allocate(spec, closure) };
+    fiber.state().detach().expect("a fresh fiber is not done");
+    fiber
 }
 
 fn config(workers: usize) -> Config {

@@ -1,6 +1,11 @@
-//! What a wake costs: no reference is counted for a wait that unlinks before it returns.
+//! What a wake costs, and what it holds on to.
 
-use crate::fiber;
+use super::super::shared::Shared;
+use super::super::wake;
+use super::{config, fresh};
+use crate::fiber::{self, Wake};
+use crate::primitives::sync::Arc;
+use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::runtime::{Builder, go};
 use crate::thread;
 use crate::time::sleep;
@@ -10,6 +15,7 @@ fn is_shared() -> bool {
     fiber::current().expect("on a fiber").state().load().is_shared()
 }
 
+/// No reference is counted for a wait that unlinks before it returns.
 #[test]
 fn a_wait_and_its_wake_count_no_reference() {
     let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
@@ -36,4 +42,31 @@ fn a_wait_and_its_wake_count_no_reference() {
         assert!(is_shared());
         drop(me);
     });
+}
+
+/// Somebody outside wakes the last fiber of a runtime: as soon as it is pushed it may run and end, and
+/// the runtime go, while the waker has still to tell a worker. Here it ends inside the push, since the
+/// injector is closed, and sees who owns the scheduler then.
+#[test]
+fn who_wakes_from_outside_owns_the_scheduler_meanwhile() {
+    struct Part(*const Shared, Arc<AtomicUsize>);
+    // SAFETY: the test has one thread.
+    unsafe impl Send for Part {}
+    impl Drop for Part {
+        fn drop(&mut self) {
+            // SAFETY: the test owns the scheduler.
+            self.1.store(owners(unsafe { &*self.0 }), Ordering::Relaxed);
+        }
+    }
+    fn owners(shared: &Shared) -> usize {
+        Arc::strong_count(&shared.to_arc()) - 1
+    }
+
+    let shared = Shared::new(config(1), 1).unwrap();
+    let meanwhile = Arc::new(AtomicUsize::new(0));
+    let part = Part(&*shared, Arc::clone(&meanwhile));
+    let fiber = fresh((&raw const *shared).cast(), move || drop(part));
+    assert!(shared.injector.close().is_empty());
+    wake(Wake::Fiber(fiber));
+    assert_eq!((owners(&shared), meanwhile.load(Ordering::Relaxed)), (1, 2));
 }
