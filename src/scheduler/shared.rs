@@ -294,7 +294,6 @@ impl Shared {
     pub(super) fn note_drain(&self) {
         if self.live() == 0 {
             self.drained.settle_all().into_iter().for_each(super::wake);
-            self.wake_all();
         }
     }
 

@@ -89,7 +89,9 @@ impl Watch {
 /// What the supervisor remembers of one core.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    dispatched: u64,
+    /// Dispatches by then; `None` if the core was at rest. Whoever is found there next has come since,
+    /// also one that was not dispatched there: it took the free core after it had blocked its thread.
+    dispatched: Option<u64>,
     since: Moment,
     /// How many looks since then have found it so.
     again: u32,
@@ -124,7 +126,7 @@ impl Supervisor<'_> {
         (self.quiet < LINGER).then(|| self.period / LOOKS)
     }
 
-    fn rest(&mut self) {
+    pub(super) fn rest(&mut self) {
         let watch = &self.shared.watch;
         if let Some(pause) = self.pause() {
             return watch.sleep(Some(pause));
@@ -137,8 +139,6 @@ impl Supervisor<'_> {
         }
         watch.asleep.store(false, Ordering::Relaxed);
         self.quiet = 0;
-        // What happened before the sleep says nothing about now.
-        self.seen.clear();
     }
 
     fn is_quiet(&self) -> bool {
@@ -152,25 +152,27 @@ impl Supervisor<'_> {
 
     /// One look, at `now`.
     pub(super) fn look(&mut self, now: Moment) {
-        self.quiet = if self.is_quiet() { self.quiet + 1 } else { 0 };
+        let mut quiet = true;
         for core in self.shared.cores.iter() {
-            self.look_at(core, now);
+            quiet &= self.look_at(core, now).is_none();
         }
+        self.quiet = if quiet { self.quiet + 1 } else { 0 };
         self.shared.sites.look(now, self.period);
     }
 
-    fn look_at(&mut self, core: &Core, now: Moment) {
-        let dispatched = core.stats.dispatched.get();
+    /// Returns how many dispatches it has found, or `None` at rest.
+    fn look_at(&mut self, core: &Core, now: Moment) -> Option<u64> {
+        if core.gate.is_stalled() {
+            self.drain(core);
+        }
+        let dispatched = (!self.is_at_rest(core)).then(|| core.stats.dispatched.get());
         let fresh = Seen { dispatched, since: now, again: 0 };
         if self.seen.len() <= core.index {
-            // Not seen yet, so no count is the one of before.
-            self.seen.resize(core.index + 1, Seen { dispatched: u64::MAX, ..fresh });
+            self.seen.resize(core.index + 1, Seen { dispatched: None, ..fresh });
         }
         self.seen[core.index].again += 1;
         let seen = self.seen[core.index];
-        if core.gate.is_stalled() {
-            self.drain(core);
-        } else if seen.dispatched != dispatched || self.is_at_rest(core) {
+        if dispatched.is_none() || seen.dispatched != dispatched {
             self.seen[core.index] = fresh;
         } else if seen.again >= LOOKS - 1
             && now.since(seen.since) >= self.period / LOOKS * (LOOKS - 1)
@@ -181,12 +183,15 @@ impl Supervisor<'_> {
         } else if now > seen.since && !core.slot.is_empty() {
             self.free_slot(core, seen);
         }
+        dispatched
     }
 
     /// The fiber that runs there does not stop: what it keeps waiting in the slot runs elsewhere.
     fn free_slot(&self, core: &Core, seen: Seen) {
         let taken = core.gate.visit(|| {
-            (core.stats.dispatched.get() == seen.dispatched).then(|| core.slot.take()).flatten()
+            (Some(core.stats.dispatched.get()) == seen.dispatched)
+                .then(|| core.slot.take())
+                .flatten()
         });
         if let Some(fiber) = taken.flatten() {
             self.shared.outside.slots_freed.add_shared(1);
@@ -196,8 +201,8 @@ impl Supervisor<'_> {
 
     fn stalled(&self, core: &Core, seen: Seen, now: Moment) {
         let found = core.gate.visit(|| {
-            let fiber =
-                core.running().filter(|_| core.stats.dispatched.get() == seen.dispatched)?;
+            let now = Some(core.stats.dispatched.get());
+            let fiber = core.running().filter(|_| now == seen.dispatched)?;
             core.gate.mark_stalled();
             core.stalled_site.store(std::ptr::from_ref(fiber.site).cast_mut(), Ordering::Relaxed);
             Some((fiber.name().map(str::to_owned), fiber.site))

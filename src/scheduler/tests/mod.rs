@@ -2,6 +2,7 @@
 //! time.
 
 mod hold_off;
+mod ends;
 mod idle;
 mod left;
 mod placement;

@@ -133,6 +133,62 @@ fn late_looks_do_not_make_a_stall_of_less() {
     }
 }
 
+/// Somebody's late call wakes the supervisor once more: looks that come early do not make a stall of less
+/// either.
+#[test]
+fn early_looks_do_not_make_a_stall_of_less() {
+    Noted::bench(1, 1, |bench, noted| {
+        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+        bench.runs(0);
+        for millis in [0, 1, 2, 3, 25, 50, 74] {
+            supervisor.look(at(Duration::from_millis(millis)));
+            assert!(noted.stalls().is_empty(), "{millis} ms: {:?}", noted.stalls());
+        }
+        supervisor.look(at(PERIOD * 3 / 4));
+        assert_eq!(noted.stalls().len(), 1);
+    });
+}
+
+/// A fiber has blocked its thread and takes a free core: no dispatch tells that it has not run there all the
+/// time, neither after looks at the free core nor after a sleep.
+#[test]
+fn who_takes_a_free_core_begins_to_run_then() {
+    for sleeps in [false, true] {
+        Noted::bench(1, 1, |bench, noted| {
+            let worker = &bench.workers[0];
+            let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+            let mut now = Duration::ZERO;
+            let mut look = |supervisor: &mut Supervisor<'_>| {
+                supervisor.look(at(now));
+                now += PERIOD / 4;
+                now
+            };
+            bench.runs(0);
+            look(&mut supervisor);
+            worker.set_running(None);
+            assert_eq!(worker.detach(), Some(0));
+            (0..4).for_each(|_| drop(look(&mut supervisor)));
+            if sleeps {
+                while supervisor.pause().is_some() {
+                    look(&mut supervisor);
+                }
+                bench.shared.watch.wake();
+                supervisor.rest();
+            }
+            worker.attach(0);
+            worker.set_running(Some(bench.fibers[0]));
+            // It comes just before the next look.
+            for _ in 0..3 {
+                look(&mut supervisor);
+                assert!(noted.stalls().is_empty(), "slept: {sleeps}: {:?}", noted.stalls());
+            }
+            look(&mut supervisor);
+            assert_eq!(noted.stalls().len(), 1);
+            assert_eq!(noted.stalls()[0].for_at_least, PERIOD * 3 / 4);
+        });
+    }
+}
+
 #[test]
 fn who_goes_from_fiber_to_fiber_is_no_stall() {
     Noted::bench(1, 2, |bench, noted| {
