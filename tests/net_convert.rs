@@ -2,12 +2,14 @@
 
 mod net_support;
 
-use net_support::{World, eventually, everywhere, listen, pair};
-use std::io::{Read, Write};
+use net_support::{LIMIT, World, eventually, everywhere, listen, pair};
+use std::io::{ErrorKind, Read, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use volt::channel::select;
 use volt::net::{TcpListener, TcpStream};
 
 fn is_nonblocking(fd: &impl AsRawFd) -> bool {
@@ -248,4 +250,66 @@ fn one_socket_under_two_runtimes_and_a_thread() {
 fn take(near: &TcpStream) -> impl FnOnce() -> usize + Send + 'static {
     let mut near = near.try_clone().unwrap();
     move || (0..1000).map(|_| near.read(&mut [0]).unwrap()).sum()
+}
+
+/// The kernel watches a descriptor once: for a second owner of it the driver is refused, as it is where
+/// too many are watched.
+#[test]
+fn a_socket_that_cannot_be_watched_says_so() {
+    everywhere(|world| {
+        let (mut near, mut far) = pair();
+        let watched = |stream: &TcpStream| {
+            select! {
+                wait(stream.readable()) -> ready => Some(ready),
+                default(Duration::from_millis(1)) => None,
+            }
+        };
+        assert!(watched(&near).is_none());
+        // SAFETY: `near` closes it, and this never does.
+        let twin = unsafe { OwnedFd::from_raw_fd(near.as_raw_fd()) };
+        let mut twin = ManuallyDrop::new(TcpStream::from(twin));
+        let refused = |error: std::io::Error| {
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+            assert!(error.to_string().contains("cannot be watched"), "{error}");
+        };
+        // Told again and again.
+        for _ in 0..2 {
+            refused(watched(&twin).expect("an answer at once").unwrap_err());
+        }
+        // On a thread an operation needs no driver.
+        if !matches!(world, World::Threads | World::FiberPeers) {
+            refused(twin.read(&mut [0]).unwrap_err());
+            let error = loop {
+                if let Err(error) = twin.write(&[0; 65536]) {
+                    break error;
+                }
+            };
+            refused(error);
+        }
+        // What is there is served all the same, and the first owner has lost nothing.
+        far.write_all(&[7]).unwrap();
+        select! {
+            wait(near.readable()) -> ready => ready.unwrap(),
+            default(LIMIT) => panic!("the first owner's watch is gone"),
+        }
+        watched(&twin).expect("readable").unwrap();
+        let mut byte = [0];
+        twin.read_exact(&mut byte).unwrap();
+        far.write_all(&[8]).unwrap();
+        near.read_exact(&mut byte).unwrap();
+        assert_eq!(byte, [8]);
+    });
+}
+
+/// A file that somebody takes for a socket.
+#[test]
+fn what_is_no_socket_says_so() {
+    everywhere(|_| {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let mut stream = TcpStream::from(OwnedFd::from(file));
+        select! { wait(stream.readable()) -> ready => ready.unwrap() }
+        for error in [stream.read(&mut [0]).unwrap_err(), stream.write(&[0]).unwrap_err()] {
+            assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK), "{error}");
+        }
+    });
 }

@@ -125,7 +125,7 @@ impl Driver {
             Ok(()) => Ok(Registration::new(Arc::clone(self), slot, fd)),
             Err(error) => {
                 self.slots.put_back(slot);
-                Err(error)
+                Err(unwatched(&error))
             }
         }
     }
@@ -134,4 +134,14 @@ impl Driver {
         // The descriptor may have been closed by other means; then there is nothing to undo.
         let _ = self.registry.deregister(&mut SourceFd(&fd));
     }
+}
+
+/// The kernel's words speak of a device, or of a file, where it does not want to watch a socket.
+#[cold]
+fn unwatched(error: &io::Error) -> io::Error {
+    let limit = match error.raw_os_error() {
+        Some(libc::ENOSPC) => "; see the limit fs.epoll.max_user_watches",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("the descriptor cannot be watched: {error}{limit}"))
 }

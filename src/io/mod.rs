@@ -5,3 +5,6 @@ mod source;
 
 pub use ready::Readiness;
 pub(crate) use source::{Source, Wanted};
+
+#[cfg(test)]
+mod tests;

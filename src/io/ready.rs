@@ -72,6 +72,22 @@ impl<'s> Readiness<'s> {
         }
     }
 
+    /// Is it noted that the socket is ready, and does `look` say so too? What a short operation or an attempt
+    /// has seen is not noted everywhere.
+    pub(super) fn is_noted(
+        &self,
+        registration: &Registration,
+        look: impl FnOnce() -> bool,
+    ) -> bool {
+        // Before the look, so that an event after it counts.
+        let Some(tick) = registration.ready(self.direction) else { return false };
+        let ready = look();
+        if !ready {
+            registration.clear(self.direction, tick);
+        }
+        ready
+    }
+
     fn is_refused(&self) -> bool {
         self.refused.lock().is_some()
     }
@@ -85,7 +101,7 @@ impl<'s> Readiness<'s> {
 }
 
 /// That of the caller's runtime, or of the default one.
-fn driver_here() -> Arc<Driver> {
+pub(super) fn driver_here() -> Arc<Driver> {
     match fiber::current() {
         // SAFETY: a fiber's scheduler outlives the fiber.
         Some(fiber) => Arc::clone(unsafe { &(*Shared::of(fiber)).driver }),
@@ -117,13 +133,8 @@ impl CaseSource for Readiness<'_> {
                 return false;
             }
         };
-        // What a short operation or an attempt has seen is not noted everywhere: the tick before the
-        // look, so that an event after it counts.
-        if let Some(tick) = registration.ready(self.direction) {
-            if self.poll() {
-                return false;
-            }
-            registration.clear(self.direction, tick);
+        if self.is_noted(registration, || self.poll()) {
+            return false;
         }
         // SAFETY: in no list yet, so nobody else reaches its place; it stays there until it is unlinked.
         let made = unsafe {

@@ -2,7 +2,11 @@
 
 use super::super::idle::{Idle, Left};
 use super::{bench, config};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
 use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 #[test]
 fn any_number_of_workers_lies_down_and_the_lowest_is_woken_first() {
@@ -119,5 +123,29 @@ fn who_is_claimed_searches() {
         });
         assert!(bench.workers[0].searching.get());
         assert_eq!((bench.shared.idle.counts(), bench.wakes()), ((0, 1), 1));
+    });
+}
+
+/// Who has idle stacks that are due and is awake sees to them at its next sleep; the one in the poller does
+/// not wake up for them.
+#[test]
+fn only_sleepers_are_woken_for_their_idle_stacks() {
+    bench(config(4), 0, |bench| {
+        let due = |index: usize, due: Moment| {
+            bench.core(index).trim_due.store(due.as_nanos(), Ordering::Relaxed);
+        };
+        let (past, future) = (Moment::from_nanos(1), Moment::now().saturating_add(DAY));
+        (0..4).for_each(|index| due(index, past));
+        assert_eq!(bench.shared.next_trim(), Moment::NEVER, "all are awake");
+        (0..3).for_each(|index| bench.lies_down(index));
+        assert_eq!(bench.shared.next_trim(), past);
+        due(1, future);
+        bench.shared.wake_for_trim(0);
+        let parked = [0, 1, 2, 3].map(|index| bench.shared.idle.is_parked(index));
+        assert_eq!(parked, [true, true, false, false], "the caller is awake already");
+        due(0, future);
+        assert_eq!(bench.shared.next_trim(), future);
+        bench.shared.wake_for_trim(3);
+        assert_eq!(bench.wakes(), 1, "nothing is due");
     });
 }

@@ -4,6 +4,7 @@ use super::super::shared::Starter;
 use super::super::supervisor::{Stall, Supervisor};
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -161,13 +162,12 @@ fn who_takes_a_free_core_begins_to_run_then() {
             let mut look = |supervisor: &mut Supervisor<'_>| {
                 supervisor.look(at(now));
                 now += PERIOD / 4;
-                now
             };
             bench.runs(0);
             look(&mut supervisor);
             worker.set_running(None);
             assert_eq!(worker.detach(), Some(0));
-            (0..4).for_each(|_| drop(look(&mut supervisor)));
+            (0..4).for_each(|_| look(&mut supervisor));
             if sleeps {
                 while supervisor.pause().is_some() {
                     look(&mut supervisor);
@@ -227,4 +227,28 @@ fn a_stall_that_meets_a_hand_off_is_one_replacement() {
         assert_eq!((bench.core(0).stats.retired.get(), bench.core(0).stats.rejoined.get()), (1, 0));
         assert_eq!((worker.core().is_none(), bench.shared.running()), (true, (2, 2)));
     });
+}
+
+/// It had idle stacks in mind, old ones or new: from now on somebody else must.
+#[test]
+fn who_retires_leaves_its_stacks_to_the_others() {
+    let never = Moment::NEVER.as_nanos();
+    for (due, new) in [(never, false), (1, false), (never, true)] {
+        Noted::bench(2, 1, |bench, noted| {
+            bench.looks(Duration::ZERO, PERIOD, Duration::ZERO, &mut |now| {
+                if now.is_zero() {
+                    bench.runs(0);
+                }
+            });
+            assert_eq!(noted.started(), [2]);
+            let (worker, core) = (&bench.workers[0], bench.core(0));
+            worker.set_running(None);
+            core.trim_due.store(due, Ordering::Relaxed);
+            worker.own().stacks_changed = new;
+            assert!(!worker.keeps_core());
+            let left = bench.shared.stacks_left.load(Ordering::Relaxed);
+            assert_eq!(left, due != never || new);
+            assert_eq!(core.trim_due.load(Ordering::Relaxed), never);
+        });
+    }
 }

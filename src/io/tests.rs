@@ -1,0 +1,97 @@
+//! Events that come between a look at a socket and the wait for it.
+
+use super::ready::driver_here;
+use super::{Readiness, Source, Wanted};
+use crate::driver::{Direction, Driver, IoNode, Registration};
+use crate::fiber::{self, Batch, Outcome, WaiterPtr};
+use crate::primitives::clock::Moment;
+use crate::runtime::Builder;
+use rustix::io::Errno;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::time::Duration;
+
+/// The peer sends a byte, and the driver tells of it.
+fn event(mut far: &UnixStream, driver: &Driver) {
+    far.write_all(&[1]).unwrap();
+    let mut settled = Batch::new();
+    let mut role = driver.try_role().expect("nobody else turns it");
+    driver.look(&mut role, Moment::now(), &mut settled);
+    assert!(settled.is_empty(), "no fiber waits");
+}
+
+/// A wait of the calling thread, linked and unlinked; says how `while_linked` has ended it.
+fn wait(registration: &Registration, while_linked: impl FnOnce()) -> Option<Outcome> {
+    let thread = fiber::thread_block();
+    thread.state().begin_wait();
+    let mut node = pin!(IoNode::new(WaiterPtr::of_thread(&thread)));
+    if !registration.enqueue(Direction::Read, node.as_mut()) {
+        return None;
+    }
+    while_linked();
+    registration.cancel(Direction::Read, node);
+    Some(thread.state().load().outcome())
+}
+
+/// A select's case links its node where the readiness that is noted has turned out to be old.
+#[test]
+fn an_event_after_the_look_of_a_case_keeps_it_from_waiting() {
+    let driver = Driver::new(1).unwrap();
+    let (near, far) = UnixStream::pair().unwrap();
+    let mut reader = near.try_clone().unwrap();
+    let source = Source::new(near.into());
+    source.register_with(&driver, Direction::Read).unwrap();
+    let registration = source.registration_with(&driver).unwrap();
+    let case = Readiness::read(&source);
+    // Noted, and not so any more.
+    let mut old = || {
+        event(&far, &driver);
+        reader.read_exact(&mut [0]).unwrap();
+        assert!(registration.ready(Direction::Read).is_some());
+    };
+    let after_the_look = || {
+        event(&far, &driver);
+        false
+    };
+    old();
+    assert!(!case.is_noted(registration, after_the_look));
+    assert_eq!(wait(registration, || ()), None, "between look and clear");
+
+    old();
+    assert!(!case.is_noted(registration, || false));
+    event(&far, &driver);
+    assert_eq!(wait(registration, || ()), None, "between clear and link");
+
+    old();
+    assert!(!case.is_noted(registration, || false));
+    let ended = wait(registration, || event(&far, &driver));
+    assert_eq!(ended, Some(Outcome::Woken(0)), "behind the link");
+}
+
+#[test]
+fn an_event_in_the_midst_of_an_operation_has_it_tried_again() {
+    let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+    let (near, mut far) = UnixStream::pair().unwrap();
+    let source = Source::new(OwnedFd::from(near));
+    far.write_all(&[1]).unwrap();
+    let tries = runtime.run(|| {
+        let driver = driver_here();
+        let mut tries = 0;
+        let wanted = Wanted::read("read", Some(Duration::from_secs(10)));
+        source.operate(wanted, |_| {
+            tries += 1;
+            match tries {
+                // It registers, and waits for the byte that is there.
+                1 => Err(Errno::AGAIN),
+                2 => {
+                    event(&far, &driver);
+                    Err(Errno::AGAIN)
+                }
+                _ => Ok((tries, false)),
+            }
+        })
+    });
+    assert_eq!(tries.expect("an event was lost"), 3);
+}
