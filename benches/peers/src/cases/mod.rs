@@ -10,7 +10,6 @@ mod http;
 mod idle;
 mod many_producers;
 mod mutex;
-mod mutex_held;
 mod parked;
 mod ping_pong;
 mod ring;
@@ -49,7 +48,7 @@ pub const ALL: &[&Case] = &[
     &many_producers::CASE,
     &wake_bursts::CASE,
     &short_connections::CASE,
-    &mutex_held::CASE,
+    &mutex::HELD,
     &timeout::READY,
     &timeout::WAITS,
 ];

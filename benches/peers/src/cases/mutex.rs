@@ -1,19 +1,20 @@
-//! Ten fibers take turns at one lock.
+//! Ten fibers take turns at one lock, and share one that each holds over a yield, so that every unlock hands
+//! it on.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Bar, Case, Row, Unit};
+use super::{Bar, Case, Part, Row, Unit};
 use crate::peer::{Peer, on_may, on_threads, on_tokio, on_volt};
 use crate::run::Run;
 
 pub const CASE: Case = Case {
     name: "mutex",
     bodies: &[
-        (Peer::Volt, volt),
-        (Peer::Tokio, tokio),
-        (Peer::May, may),
-        (Peer::Threads, threads),
+        (Peer::Volt, volt::<false>),
+        (Peer::Tokio, tokio::<false>),
+        (Peer::May, may::<false>),
+        (Peer::Threads, threads::<false>),
         (Peer::Floor, super::channel_round_trip::compare_and_swap_pair),
     ],
     rows: &[Row {
@@ -28,12 +29,36 @@ pub const CASE: Case = Case {
     ..Case::INSIDE
 };
 
-const FIBERS: u32 = 10;
-const TIMES: u32 = 1_000_000;
+pub const HELD: Case = Case {
+    name: "mutex_held",
+    part: Part::Beside,
+    bodies: &[
+        (Peer::Volt, volt::<true>),
+        (Peer::Tokio, tokio::<true>),
+        (Peer::May, may::<true>),
+        (Peer::Threads, threads::<true>),
+    ],
+    rows: &[Row {
+        key: "figure",
+        title: "mutex held over a yield, per lock",
+        unit: Unit::Nanos,
+        bar: Bar::NotSlower,
+    }],
+    note: "10 fibers lock, yield, add one and unlock, 200,000 times in all; Tokio: \
+        tokio::sync::Mutex; threads: sched_yield under std's.",
+    ..Case::INSIDE
+};
 
-fn volt(run: Run) -> f64 {
+const FIBERS: u32 = 10;
+
+/// How often each fiber locks.
+fn each<const HELD: bool>(run: Run) -> u32 {
+    run.scale(if HELD { 200_000 } else { 1_000_000 }, 10_000) / FIBERS
+}
+
+fn volt<const HELD: bool>(run: Run) -> f64 {
     on_volt(run, move || {
-        let each = run.scale(TIMES, 10_000) / FIBERS;
+        let each = each::<HELD>(run);
         let mut sampler = run.sampler(FIBERS * each);
         while sampler.again() {
             let start = Instant::now();
@@ -43,7 +68,11 @@ fn volt(run: Run) -> f64 {
                     let mutex = Arc::clone(&mutex);
                     volt::go(move || {
                         for _ in 0..each {
-                            *mutex.lock().unwrap() += 1;
+                            let mut count = mutex.lock().unwrap();
+                            if HELD {
+                                volt::yield_now();
+                            }
+                            *count += 1;
                         }
                     })
                 })
@@ -56,9 +85,9 @@ fn volt(run: Run) -> f64 {
     })
 }
 
-fn tokio(run: Run) -> f64 {
+fn tokio<const HELD: bool>(run: Run) -> f64 {
     on_tokio(run, async move {
-        let each = run.scale(TIMES, 10_000) / FIBERS;
+        let each = each::<HELD>(run);
         let mut sampler = run.sampler(FIBERS * each);
         while sampler.again() {
             let start = Instant::now();
@@ -68,7 +97,11 @@ fn tokio(run: Run) -> f64 {
                     let mutex = Arc::clone(&mutex);
                     tokio::spawn(async move {
                         for _ in 0..each {
-                            *mutex.lock().await += 1;
+                            let mut count = mutex.lock().await;
+                            if HELD {
+                                tokio::task::yield_now().await;
+                            }
+                            *count += 1;
                         }
                     })
                 })
@@ -83,9 +116,9 @@ fn tokio(run: Run) -> f64 {
     })
 }
 
-fn may(run: Run) -> f64 {
+fn may<const HELD: bool>(run: Run) -> f64 {
     on_may(run, move || {
-        let each = run.scale(TIMES, 10_000) / FIBERS;
+        let each = each::<HELD>(run);
         let mut sampler = run.sampler(FIBERS * each);
         while sampler.again() {
             let start = Instant::now();
@@ -95,7 +128,11 @@ fn may(run: Run) -> f64 {
                     let mutex = Arc::clone(&mutex);
                     may::go!(move || {
                         for _ in 0..each {
-                            *mutex.lock().unwrap() += 1;
+                            let mut count = mutex.lock().unwrap();
+                            if HELD {
+                                may::coroutine::yield_now();
+                            }
+                            *count += 1;
                         }
                     })
                 })
@@ -108,9 +145,9 @@ fn may(run: Run) -> f64 {
     })
 }
 
-fn threads(run: Run) -> f64 {
+fn threads<const HELD: bool>(run: Run) -> f64 {
     on_threads(run, || {
-        let each = run.scale(TIMES, 10_000) / FIBERS;
+        let each = each::<HELD>(run);
         let mut sampler = run.sampler(FIBERS * each);
         while sampler.again() {
             let start = Instant::now();
@@ -120,7 +157,11 @@ fn threads(run: Run) -> f64 {
                     let mutex = Arc::clone(&mutex);
                     std::thread::spawn(move || {
                         for _ in 0..each {
-                            *mutex.lock().unwrap() += 1;
+                            let mut count = mutex.lock().unwrap();
+                            if HELD {
+                                std::thread::yield_now();
+                            }
+                            *count += 1;
                         }
                     })
                 })
