@@ -12,10 +12,12 @@
 mod alarm;
 mod poller;
 mod registration;
+mod slot;
 mod slots;
 mod timers;
 mod wheel;
 
 pub(crate) use poller::Driver;
-pub(crate) use registration::{Direction, IoNode, Registration};
+pub(crate) use registration::Registration;
+pub(crate) use slot::{Direction, IoNode};
 pub(crate) use timers::Timer;

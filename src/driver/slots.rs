@@ -3,7 +3,7 @@
 //! Slots stand in chunks that double and stay where they are, so the poller finds one by its index
 //! without a lock. A slot is reused; its generation tells an event of its former life apart.
 
-use super::registration::{Direction, Readiness, Slot};
+use super::slot::{Direction, Readiness, Slot};
 use crate::fiber::Batch;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::primitives::sync::{Mutex, OnceLock};
@@ -65,7 +65,7 @@ impl Slots {
     pub(super) fn slot(&self, index: u32) -> &Slot {
         let (chunk, offset) = Self::place(index);
         let slots = self.chunks[chunk]
-            .get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| Slot::default()).collect());
+            .get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| Slot::new()).collect());
         &slots[offset]
     }
 

@@ -70,9 +70,9 @@ fn what_the_closed_injector_refuses_is_not_dropped_inside_the_gate() {
 /// On either way out: of a worker's thread, and of a thread that drives the scheduler for a while.
 #[test]
 fn a_worker_that_leaves_drops_what_was_refused() {
-    let ways: [(usize, fn(&Shared)); 2] =
-        [(1, |shared| run(shared, 0)), (0, |shared| run_here(shared, Moment::NEVER, &|| false))];
-    for (held, leave) in ways {
+    let thread: fn(&Shared) = |shared| run(shared, 0);
+    let caller: fn(&Shared) = |shared| run_here(shared, Moment::NEVER, &|| false);
+    for (held, leave) in [(1, thread), (0, caller)] {
         let (shared, dropped) = (Shared::new(config(1), held).unwrap(), Dropped::default());
         fill_and_close(&shared, &dropped);
         // It runs the first that it finds.

@@ -1,0 +1,100 @@
+//! Under loom: an event is seen by whoever looks, tries and waits, wherever it comes.
+
+use super::slot::{Direction, IoNode, READ_READY, Readiness, Slot};
+use crate::fiber::{Batch, Ends, Outcome, ThreadBlock, WaiterPtr};
+use crate::primitives::models::check;
+use crate::primitives::sync::Arc;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use loom::thread::spawn;
+use std::pin::pin;
+
+struct World {
+    slot: Slot,
+    generation: u32,
+    /// What the kernel has for a read.
+    data: AtomicBool,
+}
+
+impl World {
+    fn new() -> Arc<World> {
+        let slot = Slot::new();
+        let generation = slot.open(Direction::Read);
+        Arc::new(World { slot, generation, data: AtomicBool::new(false) })
+    }
+
+    /// Something comes, and the poller is told.
+    fn event(&self) {
+        self.data.store(true, Ordering::Release);
+        self.deliver();
+    }
+
+    fn deliver(&self) {
+        let mut settled = Batch::new();
+        self.slot.deliver(self.generation, Readiness(READ_READY), &mut settled);
+        assert!(settled.is_empty(), "a thread is no fiber");
+    }
+
+    /// Tries until there is something, and waits in between, as `io` does.
+    fn read(&self) {
+        let thread = ThreadBlock::new();
+        loop {
+            let Some(tick) = self.slot.ready(Direction::Read) else {
+                self.wait(&thread);
+                continue;
+            };
+            if self.data.load(Ordering::Acquire) {
+                return;
+            }
+            self.slot.clear(Direction::Read, tick);
+        }
+    }
+
+    fn wait(&self, thread: &Arc<ThreadBlock>) {
+        thread.state().begin_wait();
+        let mut node = pin!(IoNode::new(WaiterPtr::of_thread(thread)));
+        if !self.slot.enqueue(Direction::Read, node.as_mut()) {
+            return;
+        }
+        // A wake that never comes is a deadlock, which loom reports.
+        let outcome = thread.wait(thread.state(), Ends::default(), None);
+        assert_eq!(outcome, Outcome::Woken(0));
+        self.slot.cancel(Direction::Read, node);
+    }
+}
+
+#[test]
+fn an_event_is_never_slept_over() {
+    check(3, || {
+        let world = World::new();
+        let theirs = Arc::clone(&world);
+        let poller = spawn(move || theirs.event());
+        world.read();
+        poller.join().unwrap();
+    });
+}
+
+/// Readiness is noted, and turns out to be old just when something comes.
+#[test]
+fn an_event_is_not_taken_for_the_one_before() {
+    check(3, || {
+        let world = World::new();
+        world.deliver();
+        let theirs = Arc::clone(&world);
+        let poller = spawn(move || theirs.event());
+        world.read();
+        poller.join().unwrap();
+    });
+}
+
+#[test]
+fn an_event_wakes_all_who_wait() {
+    check(2, || {
+        let world = World::new();
+        let (theirs, others) = (Arc::clone(&world), Arc::clone(&world));
+        let poller = spawn(move || theirs.event());
+        let reader = spawn(move || others.read());
+        world.read();
+        poller.join().unwrap();
+        reader.join().unwrap();
+    });
+}
