@@ -1,8 +1,8 @@
 //! The scheduler's parts, without threads: workers that do what the test tells them, one step at a
 //! time.
 
-mod hold_off;
 mod ends;
+mod hold_off;
 mod idle;
 mod left;
 mod placement;
