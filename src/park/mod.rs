@@ -31,7 +31,7 @@ pub(crate) use blocking::pinned;
 pub(crate) use limits::{bound, is_any_scope_over};
 
 pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake};
-pub(crate) use crate::scheduler::wake;
+pub(crate) use crate::scheduler::{Queues, wake};
 pub(crate) use patience::{Patience, spin};
 
 /// What a wait is for and how it may end besides by its sources.
@@ -335,6 +335,26 @@ fn charge_last() {
     if let Some(fiber) = current_fiber() {
         charge(fiber);
     }
+}
+
+/// Charges the caller if it is a fiber that has operations left; false if it must let others run first.
+#[inline]
+pub(crate) fn try_charge() -> bool {
+    // SAFETY: valid until the next switch, and not used after it.
+    let Some(seat) = (unsafe { fiber::seat().as_ref() }) else { return true };
+    match (seat.current(), seat.operations.get()) {
+        (None, _) => true,
+        (Some(_), 0) => false,
+        (Some(_), n) => {
+            seat.operations.set(n - 1);
+            true
+        }
+    }
+}
+
+/// Is the caller a fiber after which one that was put into `queues` may run at once?
+pub(crate) fn is_near(queues: Queues) -> bool {
+    current_fiber().is_some() && scheduler::is_near_worker(queues)
 }
 
 /// Sleeps until `deadline`, or until the sleep is cancelled.

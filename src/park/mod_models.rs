@@ -37,6 +37,7 @@ impl Wait {
 
 loom::thread_local! {
     static CANCELLED: Cell<bool> = Cell::new(false);
+    static NEAR: Cell<bool> = Cell::new(false);
 }
 
 /// Runs `f` as one who is cancelled.
@@ -136,3 +137,38 @@ pub(crate) fn spin(_: impl FnMut() -> bool) -> bool {
 }
 
 pub(crate) fn charge_current() {}
+
+pub(crate) fn try_charge() -> bool {
+    true
+}
+
+/// Where somebody was put: it does not matter to the models.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queues(usize);
+
+impl Queues {
+    pub(crate) fn of(_: Option<&Wake>) -> Queues {
+        Queues(0)
+    }
+
+    pub(crate) fn from_word(word: usize) -> Queues {
+        Queues(word)
+    }
+
+    pub(crate) fn word(self) -> usize {
+        self.0
+    }
+}
+
+/// The caller's own word for it.
+pub(crate) fn is_near(_: Queues) -> bool {
+    NEAR.with(Cell::get)
+}
+
+/// Runs `f` as one who is on the worker of whoever has been woken.
+pub(crate) fn near<R>(f: impl FnOnce() -> R) -> R {
+    NEAR.with(|near| near.set(true));
+    let result = f();
+    NEAR.with(|near| near.set(false));
+    result
+}

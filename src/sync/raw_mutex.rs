@@ -5,45 +5,70 @@
 //! - `LOCKED`: somebody owns the lock.
 //! - `QUEUED`: the queue is not empty. Changes under the inner lock only.
 //! - `WAKING`: a waiter has been woken to try again and has not tried yet: the *token*. Set under the
-//!   inner lock; cleared by the waiter that has it, as it takes the lock or queues up again.
+//!   inner lock, by the owner; cleared by the waiter that has it, as it takes the lock or queues up again.
+//! - Above them, in units of `TURN`, how often the lock was left free since the token was given out, up to
+//!   `OVERTAKEN`. Only an owner adds to it; it goes with the token, and begins anew when the lock is handed on.
 //!
-//! While the lock is owned and the inner lock is held, nothing changes the word: taking it needs
-//! `LOCKED` to be clear, `QUEUED` needs the inner lock, and so does `WAKING` as long as the lock is
-//! not free. An unlocked lock with waiters always has `WAKING` set, so nobody is left behind.
+//! While the lock is owned and the inner lock is held, nobody but the owner changes the word: taking it
+//! needs `LOCKED` to be clear, `QUEUED` needs the inner lock, and so does `WAKING` as long as the lock is
+//! not free. An unlocked lock with waiters always has `WAKING` set, so nobody is left behind: who frees it
+//! keeps the token's bit, gives a token out, or found the queue empty; and who queues up while it is free
+//! does so by a compare-and-swap from a word with the token out.
 //!
 //! # Policy
 //!
 //! An unlock wakes the first waiter and leaves the lock free: whoever runs may take it meanwhile
 //! (*barging*), since that waiter's worker may be busy. A woken waiter that finds the lock taken goes
 //! back to the front and has it *handed* to it by the next unlock: a fiber after being overtaken once,
-//! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come. Those who
-//! barge are charged for it (the operation budget), so that a fiber that locks and unlocks in a loop
-//! yields to the one that it overtakes. And should the one with the token be kept from running, by its
-//! worker or by the system, those behind it do not wait for it: after `OVERTAKEN` unlocks that found
-//! the token out, the next one hands the lock to the head of the queue. So a fiber waits for some
-//! hundreds of hand-overs at most (`tests/sync_fair.rs`); a thread, for as long as the system takes to
-//! run it, and half a millisecond.
+//! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come.
 //!
-//! # Two races
+//! After `OVERTAKEN` unlocks that found the token out, it depends on where the token is. *Near* means that
+//! the one who has it runs as soon as the calling fiber makes way: it stands in the queues of this very
+//! worker, or there is no other. Then the lock stays free, and a fiber that would overtake once more makes
+//! way: it queues up, though the lock is free. So the lock is never given to somebody who does not run,
+//! and no other worker is woken for a fiber that will only contend. Else the one with the token may be
+//! kept from running, by its worker or by the system, and those behind it do not wait for it: the next unlock
+//! hands the lock to the head of the queue.
+//!
+//! Those who barge are also charged for it (the operation budget). A fiber that has used it up makes way
+//! likewise if the token is near. It must not yield then: outside the queue nobody would see it wait, and
+//! others could keep the lock among themselves for as long as their worker lets them. Else it yields.
+//!
+//! So among fibers of one worker each is overtaken by its forerunners in the queue, `OVERTAKEN` times each
+//! (`tests/sync_fair.rs` counts); with several, for as long as the system or a long-running fiber keeps
+//! the worker from the one with the token; a thread, for as long as the system takes to run it, and half
+//! a millisecond.
+//!
+//! # Races
 //!
 //! - *Unlock against queueing up.* Both change the word by compare-and-swap: either the unlock comes
 //!   first, and the waiter sees a free lock; or `QUEUED` does, and the unlock takes the slow path,
-//!   which waits for the inner lock and finds the waiter.
+//!   which waits for the inner lock and finds the waiter, or leaves it to the token's.
+//! - *Making way against the token's coming.* Both change the word by compare-and-swap. The token's first:
+//!   who makes way finds the lock taken and is an ordinary waiter, or finds it free without a token and
+//!   takes it. `QUEUED` first: the one with the token takes the lock with it, and its unlock sees it.
 //! - *Hand-off against a cancel.* `offer` decides: a waiter that lost is out of the queue and the next
-//!   one is tried.
+//!   one is tried. A waiter that was given the token has left its wait and always tries.
 //!
 //! Acquire on taking the lock pairs with Release on freeing it; a hand-off goes through the waiter's
-//! state word.
+//! state word. Counting an unlock is part of the store that frees, and what it carries is read again by
+//! the compare-and-swaps that act on it. Where the token is, is a hint: every decision upon it is sound.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{Patience, Wait, charge_current, spin};
+use crate::park::{Patience, Queues, Wait, charge_current, is_near, spin, try_charge};
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
-use crate::primitives::sync::atomic::{AtomicU8, Ordering::*};
+use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
-const LOCKED: u8 = 1;
-const QUEUED: u8 = 2;
-const WAKING: u8 = 4;
+const LOCKED: u32 = 1;
+const QUEUED: u32 = 2;
+const WAKING: u32 = 4;
+/// One unlock that left the lock free while the token was out.
+const TURN: u32 = 8;
+/// What stays of a word when the token is given back: its count goes with it.
+const WITHOUT_TOKEN: u32 = LOCKED | QUEUED;
+/// From here on the token has been out for too long.
+const LIMIT: u32 = OVERTAKEN * TURN;
 
 /// The lock is the waiter's.
 const HANDED: u32 = 1;
@@ -61,23 +86,18 @@ const OVERTAKEN: u32 = if cfg!(loom) { 1 } else { 16 };
 /// A lock without data.
 #[derive(Debug)]
 pub(crate) struct RawMutex {
-    word: AtomicU8,
-    inner: Lock<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
+    word: AtomicU32,
+    /// Where the one with the token was put, by whoever gave it out: a hint.
+    token: AtomicUsize,
     /// Each waiter says whether the lock must be handed to it.
-    queue: Queue<bool>,
-    /// How often the lock was left free since the token was given out.
-    overtaken: u32,
+    queue: Lock<Queue<bool>>,
 }
 
 impl RawMutex {
     const_unless_loom! {
         pub(crate) fn new() -> RawMutex {
-            let inner = Inner { queue: Queue::new(), overtaken: 0 };
-            RawMutex { word: AtomicU8::new(0), inner: Lock::new(inner) }
+            let (word, token) = (AtomicU32::new(0), AtomicUsize::new(0));
+            RawMutex { word, token, queue: Lock::new(Queue::new()) }
         }
     }
 
@@ -85,74 +105,36 @@ impl RawMutex {
     pub(crate) fn lock(&self) -> Result<(), Cancelled> {
         match self.word.compare_exchange(0, LOCKED, Acquire, Relaxed) {
             Ok(_) => Ok(()),
-            Err(_) => self.lock_slow(Wait::cancellable("mutex")),
+            Err(seen) => self.lock_slow(seen, Wait::cancellable("mutex")),
         }
     }
 
     /// Takes the lock, whatever asks the caller to end.
     pub(crate) fn lock_uncancelled(&self) {
-        if self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).is_err() {
-            self.lock_slow(Wait::new("mutex")).expect("not cancellable");
+        if let Err(seen) = self.word.compare_exchange(0, LOCKED, Acquire, Relaxed) {
+            self.lock_slow(seen, Wait::new("mutex")).expect("not cancellable");
         }
     }
 
     #[inline]
     #[must_use]
     pub(crate) fn try_lock(&self) -> bool {
-        let mut now = self.word.load(Relaxed);
-        while now & LOCKED == 0 {
-            match self.word.compare_exchange_weak(now, now | LOCKED, Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(seen) => now = seen,
-            }
-        }
-        false
+        self.take(self.word.load(Relaxed), !0)
     }
 
     /// Frees the lock, which the caller owns.
     #[inline]
     pub(crate) fn unlock(&self) {
-        if self.word.compare_exchange(LOCKED, 0, Release, Relaxed).is_err() {
-            self.unlock_slow();
+        if let Err(seen) = self.word.compare_exchange(LOCKED, 0, Release, Relaxed) {
+            self.unlock_slow(seen);
         }
     }
 
-    #[cold]
-    fn lock_slow(&self, how: Wait) -> Result<(), Cancelled> {
-        let how = Wait { object: &raw const *self as usize, ..how };
-        if self.barge() {
-            return Ok(());
-        }
-        let mut patience = Patience::new();
-        let mut token = false;
-        loop {
-            let place = if token { Place::Front } else { Place::Back };
-            let starved = token && patience.is_over();
-            match wait(Enter { lock: self, token }, place, starved, how) {
-                Waited::Ready(()) | Waited::Woken(HANDED) => return Ok(()),
-                Waited::Woken(_) => token = true,
-                Waited::TimedOut | Waited::Cancelled => return Err(Cancelled),
-            }
-            if self.take_with_token() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Takes the lock if it is free, past those who wait.
-    fn barge(&self) -> bool {
-        if self.word.load(Relaxed) & LOCKED == 0 {
-            charge_current();
-        }
-        self.try_lock() || spin(|| self.word.load(Relaxed) == 0 && self.try_lock())
-    }
-
-    /// A woken waiter takes the lock if it is free, and gives its token back.
-    fn take_with_token(&self) -> bool {
-        let mut now = self.word.load(Relaxed);
+    /// Takes the lock if it is free; of the word, which was `now`, it leaves what `keeps` says.
+    #[inline]
+    fn take(&self, mut now: u32, keeps: u32) -> bool {
         while now & LOCKED == 0 {
-            let taken = (now & !WAKING) | LOCKED;
-            match self.word.compare_exchange_weak(now, taken, Acquire, Relaxed) {
+            match self.word.compare_exchange_weak(now, now & keeps | LOCKED, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(seen) => now = seen,
             }
@@ -161,25 +143,79 @@ impl RawMutex {
     }
 
     #[cold]
-    fn unlock_slow(&self) {
+    fn lock_slow(&self, seen: u32, how: Wait) -> Result<(), Cancelled> {
+        let how = Wait { object: &raw const *self as usize, ..how };
+        let mut role = match self.may_barge(seen) {
+            true if self.barge(seen) => return Ok(()),
+            true => Role::Comes,
+            false => Role::MakesWay,
+        };
+        let mut patience = Patience::new();
+        loop {
+            let has_token = role == Role::HasToken;
+            let place = if has_token { Place::Front } else { Place::Back };
+            let starved = has_token && patience.is_over();
+            match wait(Enter { lock: self, role }, place, starved, how) {
+                Waited::Ready(()) | Waited::Woken(HANDED) => return Ok(()),
+                Waited::Woken(_) => role = Role::HasToken,
+                Waited::TimedOut | Waited::Cancelled => return Err(Cancelled),
+            }
+            if self.take(self.word.load(Relaxed), WITHOUT_TOKEN) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// May the caller overtake the one with the token, if the lock is free? It is charged for it.
+    fn may_barge(&self, now: u32) -> bool {
+        if now & LOCKED != 0 || now & WAKING == 0 {
+            return true;
+        }
+        let rested = now < LIMIT || !self.is_token_near();
+        if rested && !try_charge() {
+            if self.is_token_near() {
+                return false;
+            }
+            charge_current();
+        }
+        rested
+    }
+
+    /// Takes the lock if it is free, past those who wait.
+    fn barge(&self, seen: u32) -> bool {
+        self.take(seen, !0) || spin(|| self.word.load(Relaxed) == 0 && self.try_lock())
+    }
+
+    fn is_token_near(&self) -> bool {
+        is_near(Queues::from_word(self.token.load(Relaxed)))
+    }
+
+    #[cold]
+    fn unlock_slow(&self, mut now: u32) {
+        // One more, up to the limit.
+        while now & WAKING != 0 && (now < LIMIT || self.is_token_near()) {
+            let next = (now & !LOCKED) + if now < LIMIT { TURN } else { 0 };
+            match self.word.compare_exchange_weak(now, next, Release, Relaxed) {
+                Ok(_) => return,
+                Err(seen) => now = seen,
+            }
+        }
         let mut wakes = Wakes::new();
-        self.release(&mut self.inner.lock(), &mut wakes);
+        self.release(&mut self.queue.lock(), &mut wakes);
         wakes.wake();
     }
 
     /// Frees the lock or hands it on. The caller owns it and holds the inner lock.
-    fn release(&self, inner: &mut Inner, wakes: &mut Wakes) {
+    fn release(&self, queue: &mut Queue<bool>, wakes: &mut Wakes) {
+        // If it is out still, it has been for too long: nobody but the owner gives it out or counts.
         let token = self.word.load(Relaxed) & WAKING;
-        let Inner { queue, overtaken } = inner;
-        if token != 0 && *overtaken < OVERTAKEN {
-            *overtaken += 1;
-            return self.word.store(token | queued(queue), Release);
-        }
-        *overtaken = 0;
         while let Some(starved) = queue.front() {
             let hand = starved || token != 0;
             let (result, next) = if hand { (HANDED, LOCKED | token) } else { (RETRY, WAKING) };
             let Some(Ok(wake)) = queue.offer_front(result) else { continue };
+            if !hand {
+                self.token.store(Queues::of(wake.as_ref()).word(), Relaxed);
+            }
             wakes.extend(wake);
             // Until this store the word says that the lock is taken and has waiters, so a waiter that
             // runs already comes to the inner lock, whether it unlocks or tries again.
@@ -189,46 +225,55 @@ impl RawMutex {
     }
 }
 
-fn queued(queue: &Queue<bool>) -> u8 {
+fn queued(queue: &Queue<bool>) -> u32 {
     if queue.is_empty() { 0 } else { QUEUED }
+}
+
+/// Who comes for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Comes,
+    /// Lets the one with the token take the lock first, if the token is out.
+    MakesWay,
+    HasToken,
 }
 
 /// A wait for the lock.
 struct Enter<'a> {
     lock: &'a RawMutex,
-    /// The waiter has the token.
-    token: bool,
+    role: Role,
 }
 
 impl<'a> Source<'a> for Enter<'a> {
-    type Inner = Inner;
+    type Inner = Queue<bool>;
     type Data = bool;
     type Ready = ();
 
-    fn lock(&self) -> &'a Lock<Inner> {
-        &self.lock.inner
+    fn lock(&self) -> &'a Lock<Queue<bool>> {
+        &self.lock.queue
     }
 
-    fn queue<'q>(&self, inner: &'q mut Inner) -> &'q mut Queue<bool> {
-        &mut inner.queue
+    fn queue<'q>(&self, queue: &'q mut Queue<bool>) -> &'q mut Queue<bool> {
+        queue
     }
 
-    fn enter(&mut self, _: &mut Inner) -> Option<()> {
+    fn enter(&mut self, _: &mut Queue<bool>) -> Option<()> {
         let word = &self.lock.word;
         let mut now = word.load(Relaxed);
         loop {
-            let free = now & LOCKED == 0;
-            let rest = if self.token { now & !WAKING } else { now };
-            let next = rest | if free { LOCKED } else { QUEUED };
+            let makes_way = self.role == Role::MakesWay && now & WAKING != 0;
+            let takes = now & LOCKED == 0 && !makes_way;
+            let rest = if self.role == Role::HasToken { now & WITHOUT_TOKEN } else { now };
+            let next = rest | if takes { LOCKED } else { QUEUED };
             match word.compare_exchange_weak(now, next, Acquire, Relaxed) {
-                Ok(_) => return free.then_some(()),
+                Ok(_) => return takes.then_some(()),
                 Err(seen) => now = seen,
             }
         }
     }
 
-    fn left(&mut self, inner: &mut Inner, _: bool, _: &mut Wakes) {
-        if inner.queue.is_empty() {
+    fn left(&mut self, queue: &mut Queue<bool>, _: bool, _: &mut Wakes) {
+        if queue.is_empty() {
             self.lock.word.fetch_and(!QUEUED, Relaxed);
         }
     }

@@ -1,7 +1,7 @@
 //! Under loom: one owner at a time, and nobody waits for a free lock (loom would report a deadlock).
 
 use super::*;
-use crate::park::cancelled;
+use crate::park::{cancelled, near};
 use crate::primitives::sync::{Arc, UnsafeCell};
 use crate::sync::check;
 use loom::thread;
@@ -27,6 +27,9 @@ impl Guarded {
     fn lock_and_add(&self) -> bool {
         let locked = self.lock.lock().is_ok();
         if locked {
+            let word = self.lock.word.load(Relaxed);
+            assert!(word & LOCKED != 0);
+            assert!(word & WAKING != 0 || word < TURN, "a count without a token: {word:b}");
             self.add();
             self.lock.unlock();
         }
@@ -76,6 +79,52 @@ fn an_owner_comes_again_past_two_who_wait() {
         assert!(guarded.lock_and_add() && guarded.lock_and_add());
         others.into_iter().for_each(|other| assert!(other.join().unwrap()));
         guarded.check(4);
+    });
+}
+
+/// Three turns: one gives the token out, one overtakes it, and the third hands the lock to the second
+/// waiter, over the head of the first.
+#[test]
+fn an_owner_overtakes_the_token_and_hands_over() {
+    check(2, || {
+        let guarded = Guarded::new();
+        let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
+        (0..3).for_each(|_| assert!(guarded.lock_and_add()));
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
+        guarded.check(5);
+    });
+}
+
+#[test]
+fn an_owner_makes_way_for_one_that_is_near() {
+    check(3, || {
+        let guarded = Guarded::new();
+        let other = beside(&guarded, |guarded| guarded.lock_and_add() && guarded.lock_and_add());
+        near(|| (0..3).for_each(|_| assert!(guarded.lock_and_add())));
+        assert!(other.join().unwrap());
+        guarded.check(5);
+    });
+}
+
+#[test]
+fn an_owner_makes_way_beside_one_who_overtakes() {
+    check(2, || {
+        let guarded = Guarded::new();
+        let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
+        near(|| (0..3).for_each(|_| assert!(guarded.lock_and_add())));
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
+        guarded.check(5);
+    });
+}
+
+#[test]
+fn one_who_makes_way_is_cancelled() {
+    check(2, || {
+        let guarded = Guarded::new();
+        let other = beside(&guarded, |guarded| guarded.lock_and_add() && guarded.lock_and_add());
+        let locked = near(|| cancelled(|| (0..3).filter(|_| guarded.lock_and_add()).count()));
+        assert!(other.join().unwrap());
+        guarded.check(2 + locked as u32);
     });
 }
 

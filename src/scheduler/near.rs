@@ -1,0 +1,69 @@
+//! Where a woken fiber went, and whether it runs as soon as the caller makes way.
+
+use super::core::Core;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::fiber::Wake;
+use std::ptr;
+
+/// The queues into which a wake puts its fiber: addresses that are compared and nothing else, so that a
+/// wrong one does no harm but to speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queues(usize);
+
+impl Queues {
+    /// None: a thread was woken, which takes long to come.
+    const NONE: Queues = Queues(0);
+
+    /// Not known: whoever it was had not gone to sleep yet, and comes or is put somewhere in a moment.
+    const ANY: Queues = Queues(1);
+
+    /// Those into which the caller's wake puts its fiber.
+    pub(crate) fn of(wake: Option<&Wake>) -> Queues {
+        let fiber = match wake {
+            None => return Queues::ANY,
+            Some(Wake::Thread(_)) => return Queues::NONE,
+            Some(Wake::Fiber(fiber)) => fiber,
+        };
+        let shared = Shared::of(*fiber);
+        // SAFETY: valid until the next switch; none comes here.
+        match unsafe { Worker::current().as_ref() } {
+            Some(worker) if ptr::eq(worker.shared, shared) && !worker.is_vacated() => {
+                Queues::of_core(worker.held())
+            }
+            _ => Queues::of_all(shared),
+        }
+    }
+
+    fn of_core(core: &Core) -> Queues {
+        Queues(ptr::from_ref(core) as usize)
+    }
+
+    /// Where the workers of a scheduler share.
+    fn of_all(shared: *const Shared) -> Queues {
+        Queues(shared as usize)
+    }
+
+    pub(crate) fn from_word(word: usize) -> Queues {
+        Queues(word)
+    }
+
+    pub(crate) fn word(self) -> usize {
+        self.0
+    }
+}
+
+/// Does a fiber that was put into `queues` run once the calling fiber leaves its worker? So it does if
+/// that worker is the one to run it. A worker whose place another has taken is in nobody's way, and
+/// its fiber has nothing to run for.
+pub(crate) fn is_near(queues: Queues) -> bool {
+    // SAFETY: valid until the next switch; none comes here.
+    let Some(worker) = (unsafe { Worker::current().as_ref() }) else { return false };
+    let shared = worker.shared;
+    if queues == Queues::NONE || !shared.moves_freely {
+        return false;
+    }
+    worker.is_vacated()
+        || queues == Queues::of_core(worker.held())
+        || shared.config.workers == 1 && [Queues::ANY, Queues::of_all(shared)].contains(&queues)
+}
