@@ -99,29 +99,116 @@ fn a_greedy_thread_is_made_to_hand_over() {
     });
 }
 
-/// Among fibers nobody waits for more than a thousand hand-overs while others get through. They are counted
-/// and not timed: what the machine does to whoever has the lock is no turn of another. Of several short
-/// runs one must do, since it may also keep a worker from running. Where threads wait that is more than
-/// the lock's own doing; `benches/sync.rs` has the figures.
+/// So many fibers that never leave a lock alone, from when all of them wait for it.
+fn all_contend(taken: &Arc<Taken>, fibers: u64, turns: u64) {
+    let guard = taken.lock.lock().unwrap();
+    let fibers: Vec<_> = (0..fibers)
+        .map(|_| {
+            let taken = Arc::clone(taken);
+            volt::go(move || (0..turns).for_each(|_| taken.lock(|| ())))
+        })
+        .collect();
+    volt::yield_now();
+    drop(guard);
+    fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+}
+
+/// On one worker nothing is left to chance: everybody before one in the queue has its 17 turns.
+#[test]
+fn among_fibers_of_one_worker_everybody_has_some_turns() {
+    within(LONG, || {
+        // What the system does to the one thread must not bring in another.
+        let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();
+        for fibers in [2, 8, 50] {
+            let taken = runtime.run(move || {
+                let taken = Arc::new(Taken::default());
+                all_contend(&taken, fibers, 2_000);
+                taken
+            });
+            assert_eq!(taken.times.load(Ordering::SeqCst), fibers * 2_000);
+            let most = taken.most.load(Ordering::SeqCst);
+            assert!(most <= fibers * 17, "{fibers} fibers: {most} turns");
+        }
+    });
+}
+
+/// How often a fiber that never leaves the lock alone overtakes another, on the worker of both, which a
+/// thread has woken: it stands in the injector, at which a busy worker looks once a millisecond.
+fn overtaken_when_woken_from_outside(runtime: &Runtime) -> u64 {
+    let (taken, stop) = (Arc::new(Taken::default()), Arc::new(AtomicBool::new(false)));
+    let guard = taken.lock.lock().unwrap();
+    let queued = Arc::new(AtomicBool::new(false));
+    let (theirs, their_stop, begun) = (Arc::clone(&taken), Arc::clone(&stop), Arc::clone(&queued));
+    let waiter = runtime.go(move || {
+        begun.store(true, Ordering::SeqCst);
+        theirs.lock(|| their_stop.store(true, Ordering::SeqCst));
+    });
+    let (theirs, greedy) = (Arc::clone(&taken), Arc::new(AtomicBool::new(false)));
+    let begun = Arc::clone(&greedy);
+    let busy = runtime.go(move || {
+        // The other was spawned first, so it waits by now or will not before this one leaves.
+        begun.store(queued.load(Ordering::SeqCst), Ordering::SeqCst);
+        while theirs.lock.try_lock().is_err() {
+            std::hint::spin_loop();
+        }
+        while !stop.load(Ordering::SeqCst) {
+            theirs.lock(|| ());
+        }
+    });
+    while !greedy.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    drop(guard);
+    waiter.join().unwrap();
+    busy.join().unwrap();
+    taken.most.load(Ordering::SeqCst)
+}
+
+#[test]
+fn a_greedy_fiber_makes_way_for_one_that_a_thread_has_woken() {
+    within(LONG, || {
+        let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();
+        for _ in 0..20 {
+            let most = overtaken_when_woken_from_outside(&runtime);
+            assert!(most <= 20, "{most} turns");
+        }
+    });
+}
+
+/// Where fibers stay with their workers, those that were woken come by mail, which a worker does not see
+/// before it looks; so whoever barges is charged, and yields.
+#[test]
+fn a_greedy_fiber_is_charged() {
+    within(LONG, || {
+        let migrate = volt::runtime::Migrate::BeforeStart;
+        let runtime =
+            Builder::new().workers(1).stall_period(None).migrate(migrate).build().unwrap();
+        overtaken_when_woken_from_outside(&runtime);
+    });
+}
+
+/// Fibers that begin by chance, one of which keeps the worker until its place is taken: then there are
+/// threads, and what the system does to one while it comes to the lock is no turn of another's. So not
+/// every run can be asked for the bound, but three quarters of them.
 fn nobody_waits_for_a_thousand(workers: usize) {
-    const TRIES: u32 = 25;
+    const RUNS: usize = 20;
     const FIBERS: usize = 8;
     within(LONG, move || {
         let runtime = runtime(workers);
         let mut seen = Vec::new();
-        let fair = (0..TRIES).any(|_| {
+        for _ in 0..RUNS {
             let time = std::time::Duration::from_millis(100);
             let [waits, _] = contention::contend(&runtime, FIBERS, 0, time);
-            let (ratio, most) = (waits.ratio(), waits.overtaken);
-            seen.push((waits.hand_over(), waits.longest, ratio, most));
-            ratio.is_finite() && most <= 1_000
-        });
-        assert!(fair, "hand-over, longest wait, their ratio, turns of others: {seen:?}");
+            seen.push((waits.overtaken, waits.hand_over(), waits.longest, waits.ratio()));
+        }
+        seen.sort_by_key(|run| run.0);
+        let (most, ..) = seen[RUNS * 3 / 4];
+        assert!(most <= 1_000, "turns of others, hand-over, longest wait, their ratio: {seen:?}");
     });
 }
 
 #[test]
-fn among_fibers_of_one_worker_nobody_waits_for_a_thousand_hand_overs() {
+fn where_a_worker_is_replaced_nobody_waits_for_a_thousand_hand_overs() {
     nobody_waits_for_a_thousand(1);
 }
 
