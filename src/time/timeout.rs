@@ -40,8 +40,7 @@ impl From<Elapsed> for io::Error {
 /// The deadline is not handed on to fibers that `f` spawns. A scope, [`join`](crate::join()) or
 /// [`race`](crate::race()) that the timeout ends cancels its own fibers and waits for them.
 ///
-/// Setting it costs a look at the clock; each wait inside arms a timer. It is never early. From a second
-/// on it may be late by the time between two ticks of the system's clock, up to 10 ms, besides what
+/// Setting it costs a look at the clock; each wait inside arms a timer. It is never early, and as late as
 /// [`sleep`](crate::sleep) says.
 ///
 /// # Errors
