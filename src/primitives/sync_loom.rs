@@ -93,3 +93,8 @@ impl Condvar {
 pub(crate) fn full_fence() {
     atomic::fence(atomic::Ordering::SeqCst);
 }
+
+/// A full fence: loom's exchanges are none.
+pub(crate) fn fence_after_exchange() {
+    full_fence();
+}

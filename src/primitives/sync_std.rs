@@ -70,3 +70,13 @@ pub(crate) fn full_fence() {
     #[cfg(any(not(target_arch = "x86_64"), miri))]
     atomic::fence(atomic::Ordering::SeqCst);
 }
+
+/// A sequentially consistent fence right after a sequentially consistent exchange that has succeeded,
+/// which is one itself where it is a locked instruction.
+#[inline(always)]
+pub(crate) fn fence_after_exchange() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    atomic::compiler_fence(atomic::Ordering::SeqCst);
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    atomic::fence(atomic::Ordering::SeqCst);
+}
