@@ -32,7 +32,7 @@ pub(crate) use limits::{bound, is_any_scope_over};
 
 pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake};
 pub(crate) use crate::scheduler::{Queues, wake};
-pub(crate) use patience::{Patience, spin};
+pub(crate) use patience::{Patience, linger, spin};
 
 /// What a wait is for and how it may end besides by its sources.
 #[derive(Clone, Copy, Debug)]

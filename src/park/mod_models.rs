@@ -136,6 +136,8 @@ pub(crate) fn spin(_: impl FnMut() -> bool) -> bool {
     false
 }
 
+pub(crate) fn linger() {}
+
 pub(crate) fn charge_current() {}
 
 pub(crate) fn try_charge() -> bool {

@@ -34,6 +34,17 @@ impl Patience {
     }
 }
 
+/// Lets the other side get ahead of a plain thread that has caught up with it. To look at once would take
+/// the line of the cache from whoever writes there, again after each value: so two that keep step are
+/// slower by far than two of which one follows at a distance.
+#[inline]
+pub(crate) fn linger() {
+    const PAUSES: u32 = 32;
+    if current_fiber().is_none() {
+        (0..PAUSES).for_each(|_| std::hint::spin_loop());
+    }
+}
+
 /// Tries for some microseconds on a plain thread, whose sleep costs much more. A fiber does not
 /// spin: to leave costs it less, and the owner may be a fiber of the same worker.
 #[inline]

@@ -1,5 +1,7 @@
 //! What of this room has models: the words, without the values that they guard.
 
+#[path = "mpsc/mod_models.rs"]
+mod mpsc;
 mod raw_event;
 mod raw_mutex;
 mod raw_notify;

@@ -20,15 +20,22 @@
 //! assert_eq!(all, [0, 1, 2]);
 //! ```
 
+mod apart;
+mod blocks;
 mod bounded;
 mod iter;
+mod outcome;
+mod parcel;
 mod receiver;
+mod ring;
 mod sender;
 mod unbounded;
+mod waiting;
 
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use bounded::Bounded;
+use outcome::{Gone, NotReceived, NotSent};
 use unbounded::Unbounded;
 
 pub use iter::{IntoIter, Iter, TryIter};
@@ -79,33 +86,5 @@ impl<F> Shared<F> {
     /// True for the last one; what the others did comes before.
     fn remove_sender(&self) -> bool {
         self.senders.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-}
-
-/// The receiver is gone.
-#[derive(Debug)]
-struct Gone<T>(T);
-
-/// Why a value was not sent.
-#[derive(Debug)]
-enum NotSent<T> {
-    Full(T),
-    Disconnected(T),
-    Cancelled(T),
-}
-
-/// Why there is no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NotReceived {
-    Empty,
-    Disconnected,
-    TimedOut,
-    Cancelled,
-}
-
-impl NotReceived {
-    /// Looked for once more when the time was over.
-    fn late(self) -> NotReceived {
-        if self == NotReceived::Empty { NotReceived::TimedOut } else { self }
     }
 }

@@ -51,7 +51,8 @@ impl<T> Receiver<T> {
         let result = match &self.flavor {
             // SAFETY: this is the receiver, borrowed by one fiber or thread at a time.
             Flavor::Unbounded(shared) => unsafe { shared.flavor.recv(deadline) },
-            Flavor::Bounded(shared) => shared.flavor.recv(deadline),
+            // SAFETY: as above.
+            Flavor::Bounded(shared) => unsafe { shared.flavor.recv(deadline) },
         };
         match result {
             Err(NotReceived::Cancelled) => cancel::unwind(),
@@ -129,7 +130,8 @@ impl<T> Receiver<T> {
         let result = match &self.flavor {
             // SAFETY: this is the receiver, borrowed by one fiber or thread at a time.
             Flavor::Unbounded(shared) => unsafe { shared.flavor.try_recv() },
-            Flavor::Bounded(shared) => shared.flavor.try_recv(),
+            // SAFETY: as above.
+            Flavor::Bounded(shared) => unsafe { shared.flavor.try_recv() },
         };
         result.map_err(|error| match error {
             NotReceived::Disconnected => TryRecvError::Disconnected,
@@ -165,7 +167,8 @@ impl<T> Drop for Receiver<T> {
         match &self.flavor {
             // SAFETY: this is the receiver.
             Flavor::Unbounded(shared) => unsafe { shared.flavor.abandon() },
-            Flavor::Bounded(shared) => shared.flavor.abandon(),
+            // SAFETY: as above.
+            Flavor::Bounded(shared) => unsafe { shared.flavor.abandon() },
         }
     }
 }

@@ -1,76 +1,81 @@
-//! A channel without a bound: many senders push under a lock, the one receiver takes all at once.
+//! A channel without a bound: values in [`Blocks`], and the receiver's wait.
 //!
-//! The receiver keeps what it took and comes to the lock only when that is used up, so a busy channel
-//! costs it next to nothing. What it keeps is still in the channel: it goes with the receiver.
+//! Neither side takes a lock unless the receiver waits. `waits` is set under the lock by the receiver
+//! before its last look and cleared under the lock when its node is unlinked; a sender looks at it after
+//! its push. That no wake is lost is what [`super::blocks`] says under "Waiting". A wake may come too
+//! often, from a sender whose value was received before it looked: so the receiver looks again.
 
+use super::blocks::Blocks;
 use super::{Gone, NotReceived};
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{Wait, charge_current, spin};
+use crate::park::{Wait, charge_current, linger, spin};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::{Lock, UnsafeCell};
-use std::collections::VecDeque;
-use std::mem;
-
-/// A buffer with more room than this, of which most was not needed, is not kept.
-const KEPT: usize = 1024;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::primitives::sync::{Lock, full_fence};
 
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Unbounded<T> {
-    inner: Lock<Inner<T>>,
-    /// The receiver's own: what it took.
-    taken: UnsafeCell<VecDeque<T>>,
+    /// The receiver waits, or is about to. Written under the lock.
+    waits: AtomicBool,
+    /// Stored before the lock is taken to wake the receiver.
+    senders_gone: AtomicBool,
+    values: Blocks<T>,
+    /// The receiver, while it waits.
+    receiver: Lock<Queue<()>>,
 }
 
-// SAFETY: `taken` is touched by the receiver alone, which is not `Sync` and not `Clone`, and by
-// whoever drops the channel.
-unsafe impl<T: Send> Sync for Unbounded<T> {}
-
-#[derive(Debug)]
-struct Inner<T> {
-    values: VecDeque<T>,
-    senders_gone: bool,
-    receiver_gone: bool,
-    /// The receiver, while it waits.
-    queue: Queue<()>,
+/// What the receiver finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// A value, perhaps not quite there.
+    Value,
+    Gone,
+    Empty,
 }
 
 impl<T> Unbounded<T> {
     pub(super) fn new() -> Unbounded<T> {
         Unbounded {
-            inner: Lock::new(Inner {
-                values: VecDeque::new(),
-                senders_gone: false,
-                receiver_gone: false,
-                queue: Queue::new(),
-            }),
-            taken: UnsafeCell::new(VecDeque::new()),
+            waits: AtomicBool::new(false),
+            senders_gone: AtomicBool::new(false),
+            values: Blocks::new(),
+            receiver: Lock::new(Queue::new()),
         }
     }
 
     #[inline]
     pub(super) fn send(&self, value: T) -> Result<(), Gone<T>> {
+        self.values.push(value).map_err(Gone)?;
+        if self.waits.load(Ordering::Relaxed) {
+            self.wake();
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn wake(&self) {
         let mut wakes = Wakes::new();
         {
-            let mut inner = self.inner.lock();
-            if inner.receiver_gone {
-                return Err(Gone(value));
-            }
-            inner.values.push_back(value);
-            if !inner.queue.is_empty() {
-                inner.queue.wake_one(0, &mut wakes);
-            }
+            let mut receiver = self.receiver.lock();
+            receiver.wake_all(0, &mut wakes);
+            self.waits.store(false, Ordering::Relaxed);
         }
         wakes.wake();
-        Ok(())
     }
 
     /// # Safety
     ///
     /// Called by the receiver.
-    #[inline]
-    unsafe fn next_taken(&self) -> Option<T> {
-        // SAFETY: the receiver's own.
-        self.taken.with_mut(|taken| unsafe { (*taken).pop_front() })
+    unsafe fn look(&self) -> Look {
+        // First: who goes has sent all that he sends.
+        let gone = self.senders_gone.load(Ordering::Acquire);
+        // SAFETY: passed on.
+        match unsafe { self.values.is_empty() } {
+            false => Look::Value,
+            true if gone => Look::Gone,
+            true => Look::Empty,
+        }
     }
 
     /// # Safety
@@ -79,35 +84,16 @@ impl<T> Unbounded<T> {
     #[inline]
     pub(super) unsafe fn try_recv(&self) -> Result<T, NotReceived> {
         // SAFETY: passed on.
-        if let Some(value) = unsafe { self.next_taken() } {
-            return Ok(value);
-        }
-        // SAFETY: passed on.
-        match unsafe { self.refill(&mut self.inner.lock()) } {
-            Refill::Value(value) => Ok(value),
-            Refill::Gone => Err(NotReceived::Disconnected),
-            Refill::Empty => Err(NotReceived::Empty),
-        }
-    }
-
-    /// Takes all that is there.
-    ///
-    /// # Safety
-    ///
-    /// Called by the receiver, which has nothing left.
-    unsafe fn refill(&self, inner: &mut Inner<T>) -> Refill<T> {
-        if inner.values.is_empty() {
-            return if inner.senders_gone { Refill::Gone } else { Refill::Empty };
-        }
-        self.taken.with_mut(|taken| {
-            // SAFETY: the receiver's own.
-            let taken = unsafe { &mut *taken };
-            mem::swap(taken, &mut inner.values);
-            if inner.values.capacity() > KEPT && taken.len() < inner.values.capacity() / 8 {
-                inner.values = VecDeque::new();
+        unsafe {
+            if let Some(value) = self.values.pop() {
+                return Ok(value);
             }
-            Refill::Value(taken.pop_front().expect("there were some"))
-        })
+            match self.look() {
+                Look::Value => Ok(self.values.pop_claimed()),
+                Look::Gone => Err(NotReceived::Disconnected),
+                Look::Empty => Err(NotReceived::Empty),
+            }
+        }
     }
 
     /// # Safety
@@ -117,7 +103,7 @@ impl<T> Unbounded<T> {
     pub(super) unsafe fn recv(&self, deadline: Option<Moment>) -> Result<T, NotReceived> {
         charge_current();
         // SAFETY: passed on.
-        if let Some(value) = unsafe { self.next_taken() } {
+        if let Some(value) = unsafe { self.values.pop() } {
             return Ok(value);
         }
         // SAFETY: passed on.
@@ -129,6 +115,7 @@ impl<T> Unbounded<T> {
     /// Called by the receiver.
     #[inline(never)]
     unsafe fn recv_slow(&self, deadline: Option<Moment>) -> Result<T, NotReceived> {
+        linger();
         // SAFETY: passed on.
         let mut result = unsafe { self.try_recv() };
         let empty = |result: &_| matches!(result, Err(NotReceived::Empty));
@@ -143,9 +130,8 @@ impl<T> Unbounded<T> {
             let object = &raw const *self as usize;
             let how = Wait { object, deadline, ..Wait::cancellable("channel") };
             result = match wait(Enter { channel: self }, Place::Back, (), how) {
-                Waited::Ready(result) => result,
                 // SAFETY: passed on.
-                Waited::Woken(_) => unsafe { self.try_recv() },
+                Waited::Ready(()) | Waited::Woken(_) => unsafe { self.try_recv() },
                 // SAFETY: passed on.
                 Waited::TimedOut => return unsafe { self.try_recv() }.map_err(NotReceived::late),
                 Waited::Cancelled => return Err(NotReceived::Cancelled),
@@ -156,13 +142,8 @@ impl<T> Unbounded<T> {
 
     /// The last sender has gone.
     pub(super) fn close(&self) {
-        let mut wakes = Wakes::new();
-        {
-            let mut inner = self.inner.lock();
-            inner.senders_gone = true;
-            inner.queue.wake_all(0, &mut wakes);
-        }
-        wakes.wake();
+        self.senders_gone.store(true, Ordering::Release);
+        self.wake();
     }
 
     /// The receiver goes, with all that was not received.
@@ -171,21 +152,9 @@ impl<T> Unbounded<T> {
     ///
     /// Called by the receiver.
     pub(super) unsafe fn abandon(&self) {
-        let values = {
-            let mut inner = self.inner.lock();
-            inner.receiver_gone = true;
-            mem::take(&mut inner.values)
-        };
-        // SAFETY: the receiver's own.
-        let taken = self.taken.with_mut(|taken| unsafe { mem::take(&mut *taken) });
-        drop((taken, values));
+        // SAFETY: passed on.
+        unsafe { self.values.close() };
     }
-}
-
-enum Refill<T> {
-    Value(T),
-    Gone,
-    Empty,
 }
 
 /// The receiver's wait; only the receiver makes one.
@@ -194,24 +163,32 @@ struct Enter<'a, T> {
 }
 
 impl<'a, T> Source<'a> for Enter<'a, T> {
-    type Inner = Inner<T>;
+    type Inner = Queue<()>;
     type Data = ();
-    type Ready = Result<T, NotReceived>;
+    /// There is something to be received.
+    type Ready = ();
 
-    fn lock(&self) -> &'a Lock<Inner<T>> {
-        &self.channel.inner
+    fn lock(&self) -> &'a Lock<Queue<()>> {
+        &self.channel.receiver
     }
 
-    fn queue<'q>(&self, inner: &'q mut Inner<T>) -> &'q mut Queue<()> {
-        &mut inner.queue
+    fn queue<'q>(&self, inner: &'q mut Queue<()>) -> &'q mut Queue<()> {
+        inner
     }
 
-    fn enter(&mut self, inner: &mut Inner<T>) -> Option<Result<T, NotReceived>> {
+    fn enter(&mut self, _: &mut Queue<()>) -> Option<()> {
+        let channel = self.channel;
+        channel.waits.store(true, Ordering::Relaxed);
+        full_fence();
         // SAFETY: on behalf of the receiver.
-        match unsafe { self.channel.refill(inner) } {
-            Refill::Value(value) => Some(Ok(value)),
-            Refill::Gone => Some(Err(NotReceived::Disconnected)),
-            Refill::Empty => None,
+        let ready = unsafe { channel.look() } != Look::Empty;
+        if ready {
+            channel.waits.store(false, Ordering::Relaxed);
         }
+        ready.then_some(())
+    }
+
+    fn left(&mut self, _: &mut Queue<()>, _: bool, _: &mut Wakes) {
+        self.channel.waits.store(false, Ordering::Relaxed);
     }
 }
