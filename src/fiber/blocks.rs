@@ -134,7 +134,8 @@ impl Drop for Blocks {
     }
 }
 
-#[cfg(test)]
+// Under a sanitizer none is kept.
+#[cfg(all(test, not(any(volt_asan, volt_tsan))))]
 mod tests {
     use super::*;
 

@@ -357,6 +357,11 @@ pub(crate) fn is_near(queues: Queues) -> bool {
     current_fiber().is_some() && scheduler::is_near_worker(queues)
 }
 
+/// Is the caller a fiber on a thread whose place among the workers another has taken?
+pub(crate) fn is_beside_workers() -> bool {
+    current_fiber().is_some() && scheduler::is_beside_workers()
+}
+
 /// Sleeps until `deadline`, or until the sleep is cancelled.
 pub(crate) fn sleep_until(deadline: Moment) -> Outcome {
     let wait = Wait { deadline: Some(deadline), ..Wait::cancellable("sleep") };

@@ -167,6 +167,10 @@ pub(crate) fn is_near(_: Queues) -> bool {
     NEAR.with(Cell::get)
 }
 
+pub(crate) fn is_beside_workers() -> bool {
+    false
+}
+
 /// Runs `f` as one who is on the worker of whoever has been woken.
 pub(crate) fn near<R>(f: impl FnOnce() -> R) -> R {
     NEAR.with(|near| near.set(true));

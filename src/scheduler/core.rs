@@ -10,7 +10,7 @@ use super::tick::Tick;
 use crate::fiber::{FiberPtr, Seat};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::UnsafeCell;
-use crate::primitives::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::primitives::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::stack::{Cache, Sampler, StackSize};
 use crate::util::rng::Rng;
 use crossbeam_utils::CachePadded;
@@ -43,6 +43,8 @@ pub(crate) struct Core {
     /// How long a fiber runs here between two scheduling points, in nanoseconds, as the worker
     /// estimated it last: for thieves.
     pub(super) pace: AtomicU64,
+    /// How often others have stolen from here.
+    pub(super) robbed: AtomicU32,
     /// The spawn site of the fiber that has stalled the worker. Written by the supervisor before the
     /// worker sees that it is stalled.
     pub(super) stalled_site: AtomicPtr<Location<'static>>,
@@ -85,6 +87,7 @@ impl Core {
             parker: Parker::new(),
             stats: CachePadded::new(Stats::default()),
             pace: AtomicU64::new(tick.average()),
+            robbed: AtomicU32::new(0),
             trim_due: AtomicU64::new(Moment::NEVER.as_nanos()),
             stalled_site: AtomicPtr::new(ptr::null_mut()),
             own: UnsafeCell::new(Own {

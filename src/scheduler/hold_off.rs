@@ -73,15 +73,15 @@ impl Worker<'_> {
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
             return;
         }
-        let mut now = Moment::now();
-        self.own().tick.finish(now);
+        let start = Moment::now();
+        let mut now = start;
         let mut look = Look::new(now, victim.stats.dispatched.get());
         while look.goes_on(now, victim.stats.dispatched.get()) && !self.has_better_to_do() {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
             now = Moment::now();
         }
         self.shared.holding_off.store(false, Ordering::Relaxed);
-        self.own().tick.begin(now);
+        self.own().tick.leave_out(now.since(start));
     }
 
     fn others(&self) -> impl Iterator<Item = &Core> {

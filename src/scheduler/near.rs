@@ -4,7 +4,11 @@ use super::core::Core;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::fiber::Wake;
+use crate::primitives::sync::atomic::Ordering;
 use std::ptr;
+
+/// So many robberies of a core are told apart, less one.
+const ROBBERIES: usize = 63;
 
 /// The queues into which a wake puts its fiber: addresses that are compared and nothing else, so that a
 /// wrong one does no harm but to speed.
@@ -35,8 +39,11 @@ impl Queues {
         }
     }
 
+    /// They change when somebody steals from the core: the fiber may be among what was taken.
     fn of_core(core: &Core) -> Queues {
-        Queues(ptr::from_ref(core) as usize)
+        const _: () = assert!(align_of::<Core>() > ROBBERIES);
+        let robbed = core.robbed.load(Ordering::Relaxed) as usize & ROBBERIES;
+        Queues(ptr::from_ref(core) as usize + robbed)
     }
 
     /// Where the workers of a scheduler share.
@@ -54,16 +61,21 @@ impl Queues {
 }
 
 /// Does a fiber that was put into `queues` run once the calling fiber leaves its worker? So it does if
-/// that worker is the one to run it. A worker whose place another has taken is in nobody's way, and
-/// its fiber has nothing to run for.
+/// that worker is the one to run it, and nobody has stolen from it since.
 pub(crate) fn is_near(queues: Queues) -> bool {
     // SAFETY: valid until the next switch; none comes here.
     let Some(worker) = (unsafe { Worker::current().as_ref() }) else { return false };
     let shared = worker.shared;
-    if queues == Queues::NONE || !shared.moves_freely {
+    if queues == Queues::NONE || !shared.moves_freely || worker.is_vacated() {
         return false;
     }
-    worker.is_vacated()
-        || queues == Queues::of_core(worker.held())
+    queues == Queues::of_core(worker.held())
         || shared.config.workers == 1 && [Queues::ANY, Queues::of_all(shared)].contains(&queues)
+}
+
+/// Is the calling fiber on a worker whose place another has taken? It runs beside all others then, and
+/// keeps none of them from running.
+pub(crate) fn is_beside_workers() -> bool {
+    // SAFETY: as above.
+    unsafe { Worker::current().as_ref() }.is_some_and(Worker::is_vacated)
 }

@@ -32,6 +32,8 @@ pub(crate) struct Tick {
     looked: Moment,
     /// When the dispatches that are being counted began.
     began: Moment,
+    /// Of the time since then, what was no fiber's.
+    left_out: Duration,
     dispatched: u32,
 }
 
@@ -57,6 +59,7 @@ impl Tick {
             average,
             looked: now,
             began: now,
+            left_out: Duration::ZERO,
             dispatched: 0,
         };
         tick.rearm();
@@ -124,7 +127,8 @@ impl Tick {
     pub(crate) fn finish(&mut self, now: Moment) {
         self.due();
         if self.dispatched > 0 {
-            self.average.record(now.since(self.began).as_nanos() as u64, self.dispatched);
+            let ran = now.since(self.began).saturating_sub(self.left_out);
+            self.average.record(ran.as_nanos() as u64, self.dispatched);
             if !self.fixed {
                 self.interval = injector_interval(self.average.average());
             }
@@ -137,7 +141,18 @@ impl Tick {
     /// Dispatches count from `now` on; what lay before was polling or sleep.
     pub(crate) fn begin(&mut self, now: Moment) {
         self.began = now;
+        self.left_out = Duration::ZERO;
         self.dispatched = 0;
+    }
+
+    /// The worker has only looked on for so long. For the tick, and by the clock, it counts.
+    pub(crate) fn leave_out(&mut self, time: Duration) {
+        self.left_out += time;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn left_out(&self) -> Duration {
+        self.left_out
     }
 
     /// Nanoseconds that a fiber runs between two scheduling points, estimated.

@@ -23,18 +23,19 @@
 //! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come.
 //!
 //! After `OVERTAKEN` unlocks that found the token out, it depends on where the token is. *Near* means that
-//! the one who has it runs as soon as the calling fiber makes way: it stands in the queues of this very
-//! worker, or there is no other. Then the lock stays free, and a fiber that would overtake once more makes
+//! the one who has it runs as soon as the calling fiber makes way: it was put into the queues of this very
+//! worker, from which nobody has stolen since, or there is no other worker. Then the lock stays free, and a fiber that would overtake once more makes
 //! way: it queues up, though the lock is free. So the lock is never given to somebody who does not run,
 //! and no other worker is woken for a fiber that will only contend. Else the one with the token may be
 //! kept from running, by its worker or by the system, and those behind it do not wait for it: the next unlock
 //! hands the lock to the head of the queue.
 //!
 //! Those who barge are also charged for it (the operation budget). A fiber that has used it up makes way
-//! likewise if the token is near. It must not yield then: outside the queue nobody would see it wait, and
-//! others could keep the lock among themselves for as long as their worker lets them. Else it yields.
+//! likewise if the token is near, or if it runs beside the workers, on a thread that was replaced. It must
+//! not yield then: outside the queue nobody would see it wait, and others could keep the lock among
+//! themselves for as long as their worker lets them. Else it yields.
 //!
-//! So among fibers of one worker each is overtaken by its forerunners in the queue, `OVERTAKEN` times each
+//! So among fibers of one worker that may move each is overtaken by its forerunners in the queue, `OVERTAKEN` times each
 //! (`tests/sync_fair.rs` counts); with several, for as long as the system or a long-running fiber keeps
 //! the worker from the one with the token; a thread, for as long as the system takes to run it, and half
 //! a millisecond.
@@ -47,6 +48,9 @@
 //! - *Making way against the token's coming.* Both change the word by compare-and-swap. The token's first:
 //!   who makes way finds the lock taken and is an ordinary waiter, or finds it free without a token and
 //!   takes it. `QUEUED` first: the one with the token takes the lock with it, and its unlock sees it.
+//! - *Hand-off against its own unlock.* A waiter that has not gone to sleep yet runs as soon as it is
+//!   settled, and may unlock before the hander's last store. So the hander, still the owner, takes the
+//!   token out of the word first: that unlock then waits for the inner lock.
 //! - *Hand-off against a cancel.* `offer` decides: a waiter that lost is out of the queue and the next
 //!   one is tried. A waiter that was given the token has left its wait and always tries.
 //!
@@ -55,7 +59,9 @@
 //! the compare-and-swaps that act on it. Where the token is, is a hint: every decision upon it is sound.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{Patience, Queues, Wait, charge_current, is_near, spin, try_charge};
+use crate::park::{
+    Patience, Queues, Wait, charge_current, is_beside_workers, is_near, spin, try_charge,
+};
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
@@ -171,14 +177,17 @@ impl RawMutex {
         if now & LOCKED != 0 || now & WAKING == 0 {
             return true;
         }
-        let rested = now < LIMIT || !self.is_token_near();
-        if rested && !try_charge() {
-            if self.is_token_near() {
+        let near = self.is_token_near();
+        if near && now >= LIMIT {
+            return false;
+        }
+        if !try_charge() {
+            if near || is_beside_workers() {
                 return false;
             }
             charge_current();
         }
-        rested
+        true
     }
 
     /// Takes the lock if it is free, past those who wait.
@@ -209,6 +218,9 @@ impl RawMutex {
     fn release(&self, queue: &mut Queue<bool>, wakes: &mut Wakes) {
         // If it is out still, it has been for too long: nobody but the owner gives it out or counts.
         let token = self.word.load(Relaxed) & WAKING;
+        // Not while the lock is handed on: who has it already, and unlocks, must not free a word that we
+        // are about to write.
+        self.word.store(LOCKED | QUEUED, Relaxed);
         while let Some(starved) = queue.front() {
             let hand = starved || token != 0;
             let (result, next) = if hand { (HANDED, LOCKED | token) } else { (RETRY, WAKING) };
@@ -217,8 +229,9 @@ impl RawMutex {
                 self.token.store(Queues::of(wake.as_ref()).word(), Relaxed);
             }
             wakes.extend(wake);
-            // Until this store the word says that the lock is taken and has waiters, so a waiter that
-            // runs already comes to the inner lock, whether it unlocks or tries again.
+            // Until this store the word says that the lock is taken, has waiters, and nobody has the
+            // token: so a waiter that runs already comes to the inner lock, whether it unlocks or tries
+            // again.
             return self.word.store(next | queued(queue), Release);
         }
         self.word.store(token, Release);

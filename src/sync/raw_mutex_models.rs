@@ -106,6 +106,20 @@ fn an_owner_makes_way_for_one_that_is_near() {
     });
 }
 
+/// The hand-over reaches a waiter that has not gone to sleep yet, and whose worker the token is near to:
+/// it may be through before the one who hands over has said in the word that it did.
+#[test]
+fn one_who_is_near_is_handed_the_lock() {
+    check(3, || {
+        let guarded = Guarded::new();
+        let near_by = |guarded: &Guarded| near(|| guarded.lock_and_add());
+        let others = [(); 2].map(|()| beside(&guarded, near_by));
+        (0..3).for_each(|_| assert!(guarded.lock_and_add()));
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
+        guarded.check(5);
+    });
+}
+
 #[test]
 fn an_owner_makes_way_beside_one_who_overtakes() {
     check(2, || {

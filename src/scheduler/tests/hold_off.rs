@@ -14,11 +14,11 @@ fn set_pace(core: &Core, nanos: u64) {
 
 /// Does worker 0 hold off?
 fn holds_off(bench: &Bench<'_>) -> bool {
-    let long_ago = Moment::from_nanos(1);
-    bench.workers[0].own().tick.begin(long_ago);
+    let tick = || &bench.workers[0].own().tick;
+    let (before, began) = (tick().left_out(), tick().began());
     bench.workers[0].hold_off();
-    // Time that was spent looking on is no fiber's.
-    bench.workers[0].own().tick.began() != long_ago
+    assert_eq!(tick().began(), began, "sockets and timers have their turn no later for it");
+    tick().left_out() != before
 }
 
 #[test]
@@ -113,7 +113,10 @@ fn the_pace_is_that_of_the_last_tick() {
     bench(config(2), 256, |bench| {
         let before = bench.core(0).pace.load(Ordering::Relaxed);
         bench.fill_ring(0, 0..256);
-        bench.workers[0].own().tick.begin(Moment::now());
+        let tick = &mut bench.workers[0].own().tick;
+        tick.begin(Moment::now());
+        // Nor is it a fiber's time.
+        tick.leave_out(Duration::from_secs(1));
         (0..256).for_each(|_| assert!(bench.find(0).is_some()));
         let now = bench.core(0).pace.load(Ordering::Relaxed);
         assert_eq!(now, bench.workers[0].own().tick.average());
