@@ -201,3 +201,84 @@ fn a_dropped_set_cancels() {
         }
     });
 }
+
+/// Runs without a wait until the other side has ended, as code that computes does.
+fn computes_until_cut_off() {
+    while !volt::cancelled() {
+        std::thread::yield_now();
+    }
+}
+
+/// Two that compute side by side.
+fn side_by_side(body: impl FnOnce() + Send + 'static) {
+    within(LONG, || Builder::new().workers(2).build().unwrap().run(body));
+}
+
+#[test]
+fn who_does_not_wait_loses_a_race_all_the_same() {
+    side_by_side(|| {
+        let slow = || {
+            computes_until_cut_off();
+            "slow"
+        };
+        assert_eq!(race(slow, || "fast"), "fast");
+        let late_panic = || -> &str {
+            computes_until_cut_off();
+            resume_unwind(Box::new("late"))
+        };
+        assert_eq!(race(late_panic, || "fast"), "fast");
+        let first = || resume_unwind(Box::new("first"));
+        let payload = catch_unwind(AssertUnwindSafe(|| race(slow, first))).unwrap_err();
+        assert_eq!(payload.downcast_ref(), Some(&"first"));
+    });
+}
+
+#[test]
+fn the_first_failure_of_two_counts() {
+    side_by_side(|| {
+        let second = || {
+            computes_until_cut_off();
+            Err::<(), _>("second")
+        };
+        assert_eq!(try_join(second, || Err::<(), _>("first")), Err("first"));
+        let late_panic = || {
+            computes_until_cut_off();
+            resume_unwind(Box::new("second"))
+        };
+        let first = || resume_unwind(Box::new("first"));
+        let both = || join::<(), ()>(late_panic, first);
+        let payload = catch_unwind(AssertUnwindSafe(both)).unwrap_err();
+        assert_eq!(payload.downcast_ref(), Some(&"first"));
+    });
+}
+
+/// Is cut off before it gives `n`.
+fn waits_for<E>(n: u8) -> impl FnOnce() -> Result<u8, E> {
+    move || {
+        park();
+        Ok(n)
+    }
+}
+
+#[test]
+fn a_set_of_fallible_fibers_gives_the_error_that_ended_it() {
+    everywhere(|| {
+        let mut set = JoinSet::<Result<u8, &str>>::new();
+        set.try_go(waits_for(1));
+        set.try_go(|| Err("no"));
+        set.try_go(waits_for(2));
+        assert_eq!(set.try_join_all().unwrap(), Err("no"));
+        let mut set = JoinSet::<Result<u8, ()>>::new();
+        (0..5).for_each(|n| set.try_go(move || Ok(n)));
+        assert_eq!(set.try_join_all().unwrap(), Ok(vec![0, 1, 2, 3, 4]));
+        let mut set = JoinSet::<Result<u8, &str>>::independent();
+        set.try_go(|| resume_unwind(Box::new("panic")));
+        set.try_go(|| Err("no"));
+        let payload = set.try_join_all().unwrap_err();
+        assert_eq!(payload.downcast_ref(), Some(&"panic"));
+        let mut set = JoinSet::<Result<u8, ()>>::new();
+        set.try_go(waits_for(1));
+        set.cancel();
+        assert!(set.try_join_all().unwrap_err().is::<Cancelled>());
+    });
+}

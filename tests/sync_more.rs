@@ -464,3 +464,23 @@ fn broadcast_in_time(world: &World) {
     sender.send(1).unwrap();
     assert_eq!(task.join(), Ok(1));
 }
+
+/// What the standard library's (and crossbeam's, Tokio's) may be used for under `catch_unwind`.
+#[test]
+fn they_may_be_used_across_a_caught_panic() {
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+    fn both<T: UnwindSafe + RefUnwindSafe>() {}
+    both::<volt::sync::Condvar>();
+    both::<volt::sync::Barrier>();
+    both::<WaitGroup>();
+    both::<Semaphore>();
+    both::<Notify>();
+    both::<Event>();
+    both::<oneshot::Sender<Box<dyn Send>>>();
+    both::<oneshot::Receiver<Box<dyn Send>>>();
+    both::<watch::Sender<Box<dyn Send>>>();
+    both::<watch::Receiver<Box<dyn Send>>>();
+    both::<broadcast::Sender<Box<dyn Send>>>();
+    both::<broadcast::Receiver<Box<dyn Send>>>();
+    both::<volt::cancel::Token>();
+}

@@ -37,6 +37,10 @@ const FIRST_PRUNING: usize = 16;
 #[derive(Clone)]
 pub struct Token(Arc<Inner>);
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl std::panic::UnwindSafe for Token {}
+impl std::panic::RefUnwindSafe for Token {}
+
 struct Inner {
     /// Written under the lock of `linked`.
     cancelled: AtomicBool,

@@ -337,7 +337,9 @@ impl<T> Selectable for Sender<T> {
 
 /// The right to send one message at once, which a [`Sender`] as a case gives.
 ///
-/// Dropped, it gives its place back.
+/// Dropped, it gives its place back. Over a channel of capacity zero it holds a receiver, which waits for
+/// the message whatever its time-out or a cancel says, [`try_recv`](super::Receiver::try_recv) too: so send, or
+/// drop it, soon.
 ///
 /// ```
 /// use volt::channel::{bounded, select};

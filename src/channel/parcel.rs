@@ -78,6 +78,11 @@ impl Parcel {
         Some(unsafe { self.place().cast::<T>().read() })
     }
 
+    /// Leaves a message that there is to nobody, without its destructor.
+    pub(super) fn forget(&mut self) {
+        self.drop = None;
+    }
+
     fn free(&mut self) {
         if let Some((place, layout)) = self.heap.take() {
             // SAFETY: allocated so; empty.

@@ -43,7 +43,8 @@ pub struct Select<'a> {
 }
 
 // SAFETY: it has shared references to handles, whose messages it does not touch itself: that is done
-// with a handle of the message's type, which is there only if the thread may have it.
+// with a handle of the message's type, which is there only if the thread may have it. What it has received
+// is moved, and forgotten if no handle takes it.
 unsafe impl Send for Select<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Select<'_> {}

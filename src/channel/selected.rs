@@ -14,7 +14,8 @@ use std::thread;
 /// # Panics
 ///
 /// When it is dropped and was not completed, unless the thread is panicking. A message that it has
-/// received is dropped with it; a place that it was promised is given back.
+/// received is forgotten then: only who has the receiver knows that it may be dropped on this thread. A
+/// place that it was promised is given back.
 ///
 /// ```
 /// use volt::channel::{Select, bounded};
@@ -157,6 +158,7 @@ impl Drop for SelectedOperation<'_> {
         if self.completed {
             return;
         }
+        self.parcel.forget();
         if self.promised {
             self.case.source.withdraw();
         }

@@ -1,7 +1,7 @@
 //! Receivers whose messages the clock makes: `after`, `at` and `tick`. Nothing is stored and nobody
 //! is woken: a message is there when its time has come, and a waiter sets its deadline to that.
 
-use crate::park::{Outcome, Parking, Wait};
+use crate::park::{Outcome, Parking, Wait, charge_current};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -85,6 +85,8 @@ pub(super) fn recv<T>(
     clock: &dyn Timed<T>,
     deadline: Option<Moment>,
 ) -> Result<T, RecvTimeoutError> {
+    // A tick without pause is always there.
+    charge_current();
     let asked = Moment::now();
     loop {
         if let Some(message) = clock.take(asked) {

@@ -73,10 +73,12 @@ where
         match catch_unwind(AssertUnwindSafe(|| token.run(a))) {
             Ok(Ok(Ok(here))) => Ok((here, unwrap(there)?)),
             Ok(Ok(Err(error))) => {
+                let was_second = token.is_cancelled();
                 there.cancel();
-                // A failure of the other, as it ends, is not heard any more; but a panic is.
+                // A later failure of the other, as it ends, is not heard any more; but a panic is.
                 match flatten(there) {
                     Err(payload) if !payload.is::<Cancelled>() => resume_unwind(payload),
+                    Ok(Err(first)) if was_second => Err(first),
                     _ => Err(error),
                 }
             }
@@ -85,8 +87,12 @@ where
                 Err(error) => Err(error),
             },
             Err(payload) => {
+                let was_second = token.is_cancelled() && !payload.is::<Cancelled>();
                 there.cancel();
-                resume_unwind(payload)
+                match flatten(there) {
+                    Err(first) if was_second && !first.is::<Cancelled>() => resume_unwind(first),
+                    _ => resume_unwind(payload),
+                }
             }
         }
     })
@@ -130,6 +136,11 @@ pub fn race<T: Send>(a: impl FnOnce() -> T, b: impl FnOnce() -> T + Send) -> T {
             Ok(Ok(value)) => Ok(value),
             Err(payload) => Err(payload),
         };
+        // Who does not wait is not cut off; a cancel of the caller's own ends both.
+        let is_cancel = here.as_ref().is_err_and(|payload| payload.is::<Cancelled>());
+        if token.is_cancelled() && !is_cancel {
+            return unwrap(there);
+        }
         there.cancel();
         let _ = there.join();
         here.unwrap_or_else(|payload| resume_unwind(payload))

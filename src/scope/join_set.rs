@@ -166,7 +166,8 @@ impl<T: Send + 'static> JoinSet<T> {
     /// # Errors
     ///
     /// The payload of the first that panicked, when all have ended; [`Cancelled`] if the set was
-    /// cancelled.
+    /// cancelled, be it by an error of a fiber of [`try_go`](JoinSet::try_go): see
+    /// [`try_join_all`](JoinSet::try_join_all).
     ///
     /// # Cancel
     ///
@@ -256,6 +257,50 @@ impl<T: Send + 'static, E: Send + 'static> JoinSet<std::result::Result<T, E>> {
     #[track_caller]
     pub fn try_go(&mut self, f: impl FnOnce() -> std::result::Result<T, E> + Send + 'static) {
         self.start(Location::caller(), f, std::result::Result::is_err);
+    }
+
+    /// Waits for all fibers, and returns their values in the order in which they were started, or the
+    /// first error.
+    ///
+    /// # Errors
+    ///
+    /// As [`join_all`](JoinSet::join_all), but a fiber that was cancelled because of an error does not count.
+    ///
+    /// # Cancel
+    ///
+    /// As [`join_all`](JoinSet::join_all).
+    ///
+    /// ```
+    /// use volt::scope::JoinSet;
+    ///
+    /// let mut set = JoinSet::new();
+    /// set.try_go(|| Ok(volt::thread::park()));
+    /// set.try_go(|| Err("no"));
+    /// assert_eq!(set.try_join_all().unwrap(), Err("no"));
+    /// ```
+    pub fn try_join_all(mut self) -> Result<std::result::Result<Vec<T>, E>> {
+        let mut values = Vec::with_capacity(self.len());
+        let mut error = None;
+        let mut failure = None::<Box<dyn std::any::Any + Send>>;
+        while let Some((number, result)) = self.next() {
+            match result {
+                Ok(Ok(value)) => values.push((number, value)),
+                Ok(Err(first)) => error = error.or(Some(first)),
+                Err(payload) if failure.as_ref().is_none_or(|first| first.is::<Cancelled>()) => {
+                    failure = Some(payload);
+                }
+                Err(_) => {}
+            }
+        }
+        match (failure, error) {
+            (Some(payload), None) => Err(payload),
+            (Some(payload), _) if !payload.is::<Cancelled>() => Err(payload),
+            (_, Some(error)) => Ok(Err(error)),
+            (None, None) => {
+                values.sort_unstable_by_key(|(number, _)| *number);
+                Ok(Ok(values.into_iter().map(|(_, value)| value).collect()))
+            }
+        }
     }
 }
 

@@ -32,6 +32,9 @@ pub struct Barrier {
     inner: Lock<Inner>,
 }
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl std::panic::UnwindSafe for Barrier {}
+impl std::panic::RefUnwindSafe for Barrier {}
 struct Inner {
     arrived: usize,
     queue: Queue<()>,

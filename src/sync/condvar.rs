@@ -42,6 +42,9 @@ pub struct Condvar {
     queue: Lock<Queue<()>>,
 }
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl std::panic::UnwindSafe for Condvar {}
+impl std::panic::RefUnwindSafe for Condvar {}
 /// Whether a wait ended because its time was over; mirrors [`std::sync::WaitTimeoutResult`], whose
 /// values only `std` can make.
 ///

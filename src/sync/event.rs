@@ -25,6 +25,10 @@ use std::time::Duration;
 /// ```
 pub struct Event(RawEvent);
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl std::panic::UnwindSafe for Event {}
+impl std::panic::RefUnwindSafe for Event {}
+
 impl Event {
     /// It has not happened.
     ///

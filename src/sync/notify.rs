@@ -25,6 +25,10 @@ use std::time::Duration;
 /// ```
 pub struct Notify(RawNotify);
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl std::panic::UnwindSafe for Notify {}
+impl std::panic::RefUnwindSafe for Notify {}
+
 impl Notify {
     /// One without a notification.
     ///

@@ -47,6 +47,10 @@ struct Inner<T> {
 /// ```
 pub struct Sender<T>(Option<Arc<Lock<Inner<T>>>>);
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl<T> std::panic::UnwindSafe for Sender<T> {}
+impl<T> std::panic::RefUnwindSafe for Sender<T> {}
+
 /// Receives the value.
 ///
 /// ```
@@ -55,6 +59,10 @@ pub struct Sender<T>(Option<Arc<Lock<Inner<T>>>>);
 /// assert_eq!(sender.send(1).unwrap_err().0, 1);
 /// ```
 pub struct Receiver<T>(Option<Arc<Lock<Inner<T>>>>);
+
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl<T> std::panic::UnwindSafe for Receiver<T> {}
+impl<T> std::panic::RefUnwindSafe for Receiver<T> {}
 
 /// A handle is empty only on its way out.
 const THERE: &str = "a handle that is used has its channel";

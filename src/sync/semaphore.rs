@@ -37,6 +37,10 @@ use std::time::Duration;
 /// ```
 pub struct Semaphore(RawSemaphore);
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl std::panic::UnwindSafe for Semaphore {}
+impl std::panic::RefUnwindSafe for Semaphore {}
+
 /// The semaphore has been closed.
 ///
 /// ```

@@ -23,6 +23,10 @@ use std::fmt;
 /// ```
 pub struct WaitGroup(Arc<Shared>);
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl std::panic::UnwindSafe for WaitGroup {}
+impl std::panic::RefUnwindSafe for WaitGroup {}
+
 struct Shared(Lock<Inner>);
 
 struct Inner {

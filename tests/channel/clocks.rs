@@ -1,8 +1,9 @@
 //! `after`, `at`, `tick`, `never`.
 
+use crate::common::{LONG, within};
 use crate::harness::{ms, on_each};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use volt::channel::{RecvTimeoutError, Select, TryRecvError, after, at, never, select, tick};
 
@@ -117,5 +118,23 @@ fn clocks_in_selects() {
             operation.recv(&ticks).unwrap();
         }
         assert_eq!(select.ready(), one);
+    });
+}
+
+/// A tick without pause always has a message: whoever takes them in a loop yields all the same.
+#[test]
+fn a_tick_without_pause_lets_others_run() {
+    within(LONG, || {
+        let runtime = volt::runtime::Builder::new().workers(1).stall_period(None).build();
+        runtime.unwrap().run(|| {
+            let stop = Arc::new(AtomicBool::new(false));
+            let theirs = Arc::clone(&stop);
+            let other = volt::go(move || theirs.store(true, Ordering::SeqCst));
+            let ticks = tick(Duration::ZERO);
+            while !stop.load(Ordering::SeqCst) {
+                ticks.recv().unwrap();
+            }
+            other.join().unwrap();
+        });
     });
 }

@@ -2,6 +2,7 @@
 
 use crate::harness::{everywhere, ms, on_each};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use volt::channel::{Receiver, RecvError, Select, SendError, bounded, unbounded};
 
@@ -240,4 +241,18 @@ fn a_select_goes_to_another_thread() {
         scope.spawn(move || assert_eq!(select.select().recv(r), Ok(1)));
         s.send(1).unwrap();
     });
+}
+
+/// A `Select` may be on another thread than a message may: what nobody completes is not dropped there.
+#[test]
+fn a_message_that_nobody_completes_is_forgotten() {
+    let message = Arc::new(());
+    let (s, r) = unbounded();
+    s.send(Arc::clone(&message)).unwrap();
+    let mut select = Select::new();
+    select.recv(&r);
+    catch_unwind(AssertUnwindSafe(|| drop(select.select()))).unwrap_err();
+    drop(select);
+    drop((r, s));
+    assert_eq!(Arc::strong_count(&message), 2, "dropped by whoever had the operation");
 }

@@ -101,6 +101,10 @@ impl<T> Inner<T> {
 /// ```
 pub struct Sender<T>(Arc<Lock<Inner<T>>>);
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl<T> std::panic::UnwindSafe for Sender<T> {}
+impl<T> std::panic::RefUnwindSafe for Sender<T> {}
+
 impl<T> Sender<T> {
     /// Sends a value; never waits. Returns how many receivers there are.
     ///

@@ -27,6 +27,9 @@ pub struct Receiver<T> {
     position: u64,
 }
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl<T> std::panic::UnwindSafe for Receiver<T> {}
+impl<T> std::panic::RefUnwindSafe for Receiver<T> {}
 /// See [`Receiver::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T>(&'a mut Receiver<T>);

@@ -23,6 +23,9 @@ pub struct Receiver<T> {
     seen: usize,
 }
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl<T> std::panic::UnwindSafe for Receiver<T> {}
+impl<T> std::panic::RefUnwindSafe for Receiver<T> {}
 impl<T> Receiver<T> {
     /// One that is counted already, and has seen the present value.
     pub(super) fn new(shared: Arc<Shared<T>>) -> Receiver<T> {

@@ -18,6 +18,10 @@ use std::mem;
 /// ```
 pub struct Sender<T>(Arc<Shared<T>>);
 
+// As the type that it mirrors: the lock inside is never left with a change half made.
+impl<T> std::panic::UnwindSafe for Sender<T> {}
+impl<T> std::panic::RefUnwindSafe for Sender<T> {}
+
 impl<T> Sender<T> {
     pub(super) fn new(shared: Arc<Shared<T>>) -> Sender<T> {
         Sender(shared)
