@@ -5,7 +5,7 @@
 //! of a hundred short fibers would go through their slow paths, and where one thread spawns what
 //! others run, each free would take the lock of the spawner's arena. Blocks up to [`LARGEST`] bytes
 //! are rounded up to a multiple of 32. Each thread keeps up to [`KEPT`] empty ones of each size, and
-//! exchanges them by the hundred with the [`depot`](super::depot): the magazines of Bonwick and Adams.
+//! exchanges them by the hundred with the [`super::depot`], after the magazines of Bonwick and Adams.
 
 use super::depot;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
