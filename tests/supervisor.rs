@@ -3,9 +3,11 @@
 mod common;
 
 use common::{LONG, until, within};
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use volt::net::TcpListener;
 use volt::runtime::{Builder, Migrate, Runtime, Stall};
 
 const PERIOD: Duration = Duration::from_millis(20);
@@ -342,6 +344,60 @@ fn a_computing_worker_does_not_keep_the_poller_turning() {
             polls() - before
         });
         assert!(spun < 20, "{spun} turns of the driver in 100 ms of computing");
+    });
+}
+
+/// Where events come one by one and often, nobody is woken for the poller each time. If then a fiber
+/// computes, somebody looks after it all the same, long before that fiber counts as stalled.
+#[test]
+fn a_fiber_that_computes_after_many_events_keeps_no_socket_waiting() {
+    const PERIOD: Duration = Duration::from_secs(4);
+    within(LONG, || {
+        let runtime =
+            Builder::new().workers(2).stall_period(Some(PERIOD)).force_migrate(false).build();
+        let runtime = runtime.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let [mut busy, mut other] =
+            [(); 2].map(|()| std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let computes = Arc::new(AtomicBool::new(false));
+        let running = Arc::clone(&computes);
+        let serve = runtime.go(move || {
+            let [(mut busy, _), (mut other, _)] = [(); 2].map(|()| listener.accept().unwrap());
+            let served = Arc::new(AtomicBool::new(false));
+            let serves = Arc::clone(&served);
+            let other = volt::go(move || {
+                other.read_exact(&mut [0; 1]).unwrap();
+                serves.store(true, Ordering::Relaxed);
+            });
+            let mut byte = [0; 1];
+            while byte != [b'c'] {
+                busy.read_exact(&mut byte).unwrap();
+                busy.write_all(&byte).unwrap();
+            }
+            running.store(true, Ordering::Relaxed);
+            while !served.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            other.join().unwrap();
+        });
+        let mut ask = |byte: u8| {
+            busy.write_all(&[byte]).unwrap();
+            busy.read_exact(&mut [0; 1]).unwrap();
+        };
+        // The second look of the supervisor comes after a quarter of the period, the fourth one notes
+        // that there are few events now.
+        let start = Instant::now();
+        while start.elapsed() < PERIOD / 3 {
+            ask(b'e');
+        }
+        ask(b'c');
+        until("the fiber to compute", || computes.load(Ordering::Relaxed));
+        let start = Instant::now();
+        other.write_all(&[1]).unwrap();
+        serve.join().unwrap();
+        let waited = start.elapsed();
+        assert!(waited < PERIOD / 4, "nobody looked after the poller for {waited:?}");
+        runtime.shutdown(LONG).unwrap();
     });
 }
 

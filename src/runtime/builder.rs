@@ -174,7 +174,8 @@ impl Builder {
     /// After how long in one fiber without a wait a worker counts as stalled, and is replaced by
     /// another thread: 100 ms unless set, at least 1 ms. It may be a quarter less, as the supervisor
     /// looks four times in that time. `None` for no supervision, as on a current-thread runtime unless
-    /// set.
+    /// set. The supervisor also looks, each millisecond, that a busy server's poller is not left to
+    /// nobody; without it a worker is woken for that at each event that comes alone.
     pub fn stall_period(mut self, period: Option<Duration>) -> Builder {
         self.config.stall_period = period;
         self

@@ -1,13 +1,15 @@
 //! How a shutdown learns that the last fiber has ended; who sleeps in the poller.
 
 use super::Builder;
-use super::runtime::wait_drained;
+use super::runtime::{Runtime, wait_drained};
+use crate::net::TcpListener;
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
-use crate::scheduler::Shared;
+use crate::scheduler::{PollerSeat, Shared};
 use crate::thread;
+use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(10);
@@ -109,4 +111,99 @@ fn who_looks_in_passing_does_not_keep_a_worker_from_the_poller() {
     drop(look);
     until("the timer", || fiber.is_finished());
     runtime.shutdown(LONG).unwrap();
+}
+
+/// Two workers without a supervisor, and a connection: a byte from outside makes a fiber run, woken by
+/// the worker in the poller.
+struct Pair {
+    runtime: Runtime,
+    near: std::net::TcpStream,
+    far: TcpListener,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let far = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = std::net::TcpStream::connect(far.local_addr().unwrap()).unwrap();
+        let builder = Builder::new().workers(2).stall_period(None).force_migrate(false);
+        Pair { runtime: builder.build().unwrap(), near, far }
+    }
+
+    fn poller(&self) -> &PollerSeat {
+        &self.runtime.handle().0.poller
+    }
+
+    fn wakes(&self) -> u64 {
+        self.runtime.stats().total.wakes
+    }
+
+    /// Waits until both workers are at rest; says how many wakes there were.
+    fn rest(&self) -> u64 {
+        let shared = &self.runtime.handle().0;
+        until("both are at rest, one of them in the poller", || {
+            shared.parked_workers() == 2 && shared.poller.taken_by().is_some()
+        });
+        self.wakes()
+    }
+}
+
+/// Who rises from the poller for one fiber wakes another worker for its place there, unless the poller
+/// is watched.
+#[test]
+fn a_poller_that_is_watched_is_left_for_a_moment() {
+    let pair = Pair::new();
+    let bytes = Arc::new(AtomicUsize::new(0));
+    let (far, counted) = (pair.far.try_clone().unwrap(), Arc::clone(&bytes));
+    let reader = pair.runtime.go(move || {
+        let (mut far, _) = far.accept().unwrap();
+        while far.read(&mut [0; 1]).unwrap() == 1 {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let wakes_by_a_byte = || {
+        let (wakes, before) = (pair.rest(), bytes.load(Ordering::Relaxed));
+        (&pair.near).write_all(&[1]).unwrap();
+        until("the byte", || bytes.load(Ordering::Relaxed) > before);
+        pair.rest() - wakes
+    };
+    // Also accepts.
+    wakes_by_a_byte();
+    let unwatched = [(); 3].map(|()| wakes_by_a_byte());
+    assert!(unwatched.iter().all(|wakes| *wakes > 0), "{unwatched:?}");
+    pair.poller().watch();
+    let watched = [(); 3].map(|()| wakes_by_a_byte());
+    assert_eq!(watched, [0; 3]);
+    pair.near.shutdown(std::net::Shutdown::Both).unwrap();
+    reader.join().unwrap();
+    pair.runtime.shutdown(LONG).unwrap();
+}
+
+/// The fiber for which it was left does not stop: whoever watches wakes a worker for the place.
+#[test]
+fn a_poller_that_stays_empty_is_filled_by_who_watches_it() {
+    let pair = Pair::new();
+    let [running, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    pair.poller().watch();
+    let far = pair.far.try_clone().unwrap();
+    let (runs, stopped) = (Arc::clone(&running), Arc::clone(&stop));
+    let computing = pair.runtime.go(move || {
+        let (mut far, _) = far.accept().unwrap();
+        far.read_exact(&mut [0; 1]).unwrap();
+        runs.store(true, Ordering::Relaxed);
+        until("somebody stops it", || stopped.load(Ordering::Relaxed));
+    });
+    let mut wakes = pair.rest();
+    (&pair.near).write_all(&[1]).unwrap();
+    until("the fiber computes", || running.load(Ordering::Relaxed));
+    let shared = &pair.runtime.handle().0;
+    let left = shared.look_after_poller(pair.poller().left() - 1);
+    assert_eq!((pair.poller().taken_by(), pair.wakes()), (None, wakes), "it has just been left");
+    shared.look_after_poller(left);
+    wakes += 1;
+    until("somebody is there", || pair.poller().taken_by().is_some());
+    shared.look_after_poller(left);
+    assert_eq!(pair.wakes(), wakes, "woken once, for the place");
+    stop.store(true, Ordering::Relaxed);
+    computing.join().unwrap();
+    pair.runtime.shutdown(LONG).unwrap();
 }

@@ -70,9 +70,17 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             shared.driver.wait(&mut role, now, until, &mut settled);
         });
-        shared.poller.rise();
+        let comes_back = match settled.len() {
+            1 => shared.poller.rise_for_one(),
+            _ => {
+                shared.poller.rise();
+                false
+            }
+        };
         drop(role);
-        self.push_settled(settled);
+        if self.push_settled(settled) && !comes_back {
+            shared.notify();
+        }
         shared.wake_for_trim(core.index);
     }
 

@@ -48,6 +48,8 @@ pub(crate) use hand_off::{hand_off, regain_core};
 pub(crate) use join::start_to_join;
 pub use limit::BlockingStats;
 pub(crate) use near::{Queues, is_beside_workers, is_near as is_near_worker};
+#[cfg(test)]
+pub(crate) use poller_seat::PollerSeat;
 pub(crate) use ring::CAPACITY as QUEUE_CAPACITY;
 pub(crate) use schedule::wake;
 pub(crate) use shared::{Shared, Starter};

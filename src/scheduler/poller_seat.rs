@@ -5,31 +5,83 @@
 //! there, who has said so here, or a busy worker has a look and lets go in a moment. Who rises says so
 //! before it lets go of the role, and if it goes on to run something it wakes another worker: so a
 //! worker that was put off by a sleeper who has risen meanwhile is woken, and comes here again.
+//!
+//! # Left for a moment
+//!
+//! Who rises for a single fiber is mostly back in some microseconds. To wake another for that is a
+//! system call and two switches for each event of a busy server. So the poller may be left to nobody
+//! while the supervisor *watches* it: it looks each millisecond, and wakes a worker where nobody has
+//! come back since its last look. It watches while that happens often, and only then.
+//!
+//! Who rises empties the seat, full fence, reads `watched`. Who ends the watch stores that, full fence,
+//! reads the seat. Of the two reads one sees the other's store: either a worker is woken by the one who
+//! rises, or by the one who has ended the watch.
 
-use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::sync::full_fence;
 use crate::primitives::thread;
 
-/// The worker in the poller plus one, or 0. Written by the holder of the role.
 #[derive(Debug)]
-pub(super) struct PollerSeat(AtomicUsize);
+pub(crate) struct PollerSeat {
+    /// The worker in the poller plus one, or 0. Written by the holder of the role.
+    sitter: AtomicUsize,
+    /// How often somebody has risen for a single fiber. Written by the holder of the role.
+    left: AtomicU64,
+    /// The supervisor looks after an empty seat.
+    watched: AtomicBool,
+}
 
 impl PollerSeat {
     pub(super) fn new() -> PollerSeat {
-        PollerSeat(AtomicUsize::new(0))
+        PollerSeat {
+            sitter: AtomicUsize::new(0),
+            left: AtomicU64::new(0),
+            watched: AtomicBool::new(false),
+        }
     }
 
-    pub(super) fn taken_by(&self) -> Option<usize> {
-        self.0.load(Ordering::Relaxed).checked_sub(1)
+    pub(crate) fn taken_by(&self) -> Option<usize> {
+        self.sitter.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// The holder of the role is about to sleep in it.
     pub(super) fn sit(&self, worker: usize) {
-        self.0.store(worker + 1, Ordering::Relaxed);
+        self.sitter.store(worker + 1, Ordering::Relaxed);
     }
 
     /// The holder is awake, and still has the role.
     pub(super) fn rise(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.sitter.store(0, Ordering::Relaxed);
+    }
+
+    /// As `rise`, for a single fiber. `true` if the poller may be left to nobody meanwhile.
+    #[must_use]
+    pub(super) fn rise_for_one(&self) -> bool {
+        self.left.store(self.left() + 1, Ordering::Relaxed);
+        self.rise();
+        // Pairs with the fence in `end_watch`.
+        full_fence();
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    /// How often somebody has risen for a single fiber, so far.
+    pub(crate) fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// From now on the caller looks after the seat.
+    pub(crate) fn watch(&self) {
+        self.watched.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the watch. `true` if the seat is empty: then the caller wakes a worker, since who has left it
+    /// may have counted on the watch.
+    #[must_use]
+    pub(crate) fn end_watch(&self) -> bool {
+        self.watched.store(false, Ordering::Relaxed);
+        // Pairs with the fence in `rise_for_one`.
+        full_fence();
+        self.taken_by().is_none()
     }
 
     /// The role, from `try_role`; `None` if somebody sleeps there. Sleeping elsewhere while a busy
@@ -92,6 +144,22 @@ mod models {
             }
             let on_thread = other.join().unwrap();
             assert!(!on_thread || woken == Some(1), "nobody is in the poller, nobody comes");
+        });
+    }
+
+    /// Worker 0 rises for one fiber and leaves the poller to nobody, or wakes worker 1; meanwhile the
+    /// watch ends.
+    #[test]
+    fn who_leaves_the_poller_to_nobody_is_watched_or_replaced() {
+        check(3, || {
+            let world = world();
+            world.seat.watch();
+            world.seat.sit(0);
+            let theirs = Arc::clone(&world);
+            let supervisor = loom::thread::spawn(move || theirs.seat.end_watch());
+            let leaves = world.seat.rise_for_one();
+            let replaces = supervisor.join().unwrap();
+            assert!(!leaves || replaces, "nobody is in the poller, nobody comes");
         });
     }
 

@@ -199,22 +199,23 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             driver.look(&mut role, now, &mut settled);
         }
-        self.push_settled(settled);
+        if self.push_settled(settled) {
+            self.shared.notify();
+        }
         self.own().tick.begin(Moment::now());
     }
 
-    /// Enqueues what a turn of the driver settled. Another worker is woken even for a single fiber, and
-    /// for one that only this worker may run: whatever it runs now, and however long, somebody takes
-    /// its place in the poller.
-    pub(super) fn push_settled(&self, settled: Batch) {
-        if settled.is_empty() {
-            return;
-        }
+    /// Enqueues what a turn of the driver settled; says whether there was anything. Then the caller
+    /// wakes another worker, even for a single fiber, and for one that only this worker may run:
+    /// whatever it runs now, and however long, somebody takes its place in the poller.
+    #[must_use]
+    pub(super) fn push_settled(&self, settled: Batch) -> bool {
+        let some = !settled.is_empty();
         for fiber in settled {
             if !self.enqueued_elsewhere(fiber) {
                 self.push_quietly(fiber);
             }
         }
-        self.shared.notify();
+        some
     }
 }

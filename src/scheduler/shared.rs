@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     pub(super) crew: Crew,
     pub(super) injector: CachePadded<LockedQueue>,
     pub(super) idle: Idle,
-    pub(super) poller: PollerSeat,
+    pub(crate) poller: PollerSeat,
     /// Counts what plain threads do.
     pub(super) outside: CachePadded<Stats>,
     /// Workers leave once this is set and they find no work.
@@ -177,6 +177,21 @@ impl Shared {
     pub(super) fn unpark(&self, index: usize) {
         self.outside.wakes.add_shared(1);
         self.cores.get(index).parker.unpark(&self.driver);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn parked_workers(&self) -> u64 {
+        self.idle.counts().0
+    }
+
+    /// Wakes a worker for the poller if it is empty, and was left last before it had been left `before`
+    /// times; returns how often it has been left.
+    pub(crate) fn look_after_poller(&self, before: u64) -> u64 {
+        let left = self.poller.left();
+        if left == before && self.poller.taken_by().is_none() {
+            self.notify();
+        }
+        left
     }
 
     /// When the next worker should give memory of idle stacks back.

@@ -8,6 +8,11 @@
 //! acts only as a thief does, since the stalled fiber may spawn at any instant; it never preempts. At
 //! its next scheduling point the stalled worker rejoins, or retires (`hand_off.rs`).
 //!
+//! # An empty poller
+//!
+//! Where the poller is often left for a moment it watches that too, each millisecond
+//! (`poller_seat.rs`).
+//!
 //! # Going to sleep
 //!
 //! After [`LINGER`] looks at which every worker was parked it sleeps until one leaves its bed.
@@ -28,6 +33,11 @@ use std::time::Duration;
 const LOOKS: u32 = 4;
 /// Quiet looks before it sleeps.
 const LINGER: u32 = 2 * LOOKS;
+/// How often it looks after an empty poller.
+const RELIEF: Duration = Duration::from_millis(1);
+/// It watches the poller if that is left so often in the time of one such look: then the looks cost
+/// less than the wakes that they save.
+const OFTEN: u128 = 4;
 
 /// A fiber that has kept its thread for longer than the supervisor's period.
 #[derive(Clone, Debug)]
@@ -112,11 +122,21 @@ pub(super) struct Supervisor<'a> {
     seen: Vec<Seen>,
     /// Looks in a row at which every worker was parked.
     quiet: u32,
+    /// How often the poller had been left by the last look.
+    left: u64,
+    watches_poller: bool,
 }
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(shared: &'a Shared, period: Duration) -> Supervisor<'a> {
-        Supervisor { shared, period, seen: Vec::new(), quiet: 0 }
+        Supervisor {
+            shared,
+            period,
+            seen: Vec::new(),
+            quiet: 0,
+            left: shared.poller.left(),
+            watches_poller: false,
+        }
     }
 }
 
@@ -128,8 +148,12 @@ impl Supervisor<'_> {
 
     pub(super) fn rest(&mut self) {
         let watch = &self.shared.watch;
-        if let Some(pause) = self.pause() {
-            return watch.sleep(Some(pause));
+        let pause = self.pause();
+        self.decide_on_watch(pause);
+        match pause {
+            Some(pause) if self.watches_poller => return self.watch_poller(pause),
+            Some(pause) => return watch.sleep(Some(pause)),
+            None => {}
         }
         watch.asleep.store(true, Ordering::Relaxed);
         full_fence();
@@ -139,6 +163,33 @@ impl Supervisor<'_> {
         }
         watch.asleep.store(false, Ordering::Relaxed);
         self.quiet = 0;
+    }
+
+    /// Begins or ends the watch over the poller, by how often that was left in the last pause, which was
+    /// as long as `pause`.
+    pub(super) fn decide_on_watch(&mut self, pause: Option<Duration>) {
+        let poller = &self.shared.poller;
+        let left = poller.left();
+        let times = left - std::mem::replace(&mut self.left, left);
+        let often =
+            |pause: Duration| u128::from(times) * RELIEF.as_nanos() > pause.as_nanos() * OFTEN;
+        let often = pause.is_some_and(often);
+        match (self.watches_poller, often) {
+            (false, true) => poller.watch(),
+            (true, false) if poller.end_watch() => self.shared.notify(),
+            _ => {}
+        }
+        self.watches_poller = often;
+    }
+
+    /// Sleeps for `pause`, with looks after the poller.
+    fn watch_poller(&self, pause: Duration) {
+        let end = Moment::now().saturating_add(pause);
+        let mut left = self.shared.poller.left();
+        while Moment::now() < end && !self.shared.is_stopping() {
+            self.shared.watch.sleep(Some(RELIEF.min(pause)));
+            left = self.shared.look_after_poller(left);
+        }
     }
 
     fn is_quiet(&self) -> bool {

@@ -252,3 +252,33 @@ fn who_retires_leaves_its_stacks_to_the_others() {
         });
     }
 }
+
+/// It watches the poller where that is left more than four times a millisecond; whoever ends the watch
+/// wakes a worker for a poller that was left meanwhile.
+#[test]
+fn a_poller_that_is_often_left_is_watched() {
+    let pause = Some(PERIOD / 4);
+    bench(config(2), 0, |bench| {
+        let poller = &bench.shared.poller;
+        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+        let mut is_watched_after = |times: usize, pause| {
+            for _ in 0..times {
+                let _ = poller.rise_for_one();
+            }
+            supervisor.decide_on_watch(pause);
+            poller.rise_for_one()
+        };
+        bench.lies_down(1);
+        assert!(!is_watched_after(100, pause), "that is just four");
+        assert!(is_watched_after(100, pause), "one more than that");
+        assert!(is_watched_after(200, pause));
+        assert_eq!(bench.wakes(), 0);
+        assert!(!is_watched_after(99, pause));
+        assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
+        assert!(is_watched_after(200, pause));
+        bench.workers[1].leave_bed(false);
+        poller.sit(1);
+        assert!(!is_watched_after(0, None), "all is quiet");
+        assert_eq!(bench.wakes(), 1, "somebody is there");
+    });
+}
