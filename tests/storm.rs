@@ -715,7 +715,8 @@ fn a_panic_in_every_second_fiber() {
 }
 
 /// A thread wakes a fiber, which ends, and with it the runtime's last work: the runtime goes while the
-/// waker may still be about to tell a worker. (AddressSanitizer sees a wake that comes too late.)
+/// waker may still be about to tell a worker. Nothing here makes it come late, so that it may is proven by
+/// `who_wakes_from_outside_owns_the_scheduler_meanwhile` (`src/scheduler/tests/wakes.rs`).
 #[test]
 fn runtimes_go_while_somebody_outside_wakes_their_last_fiber() {
     within(LONG, || {

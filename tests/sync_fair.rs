@@ -1,7 +1,6 @@
-//! The policy of `Mutex`: whoever runs may overtake those who wait, but not for long.
+//! The policy of `Mutex`: whoever runs may overtake those who wait, but not for long. `sync_overtaken.rs`
+//! has its rules one by one.
 
-#[path = "../benches/common/contention.rs"]
-mod contention;
 mod sync_support;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -185,36 +184,6 @@ fn a_greedy_fiber_is_charged() {
             Builder::new().workers(1).stall_period(None).migrate(migrate).build().unwrap();
         overtaken_when_woken_from_outside(&runtime);
     });
-}
-
-/// Fibers that begin by chance, one of which keeps the worker until its place is taken: then there are
-/// threads, and what the system does to one while it comes to the lock is no turn of another's. So not
-/// every run can be asked for the bound, but three quarters of them.
-fn nobody_waits_for_a_thousand(workers: usize) {
-    const RUNS: usize = 20;
-    const FIBERS: usize = 8;
-    within(LONG, move || {
-        let runtime = runtime(workers);
-        let mut seen = Vec::new();
-        for _ in 0..RUNS {
-            let time = std::time::Duration::from_millis(100);
-            let [waits, _] = contention::contend(&runtime, FIBERS, 0, time);
-            seen.push((waits.overtaken, waits.hand_over(), waits.longest, waits.ratio()));
-        }
-        seen.sort_by_key(|run| run.0);
-        let (most, ..) = seen[RUNS * 3 / 4];
-        assert!(most <= 1_000, "turns of others, hand-over, longest wait, their ratio: {seen:?}");
-    });
-}
-
-#[test]
-fn where_a_worker_is_replaced_nobody_waits_for_a_thousand_hand_overs() {
-    nobody_waits_for_a_thousand(1);
-}
-
-#[test]
-fn among_fibers_nobody_waits_for_a_thousand_hand_overs() {
-    nobody_waits_for_a_thousand(2);
 }
 
 /// A guard belongs to its fiber: locked on one thread, it is dropped on whichever runs the fiber then.

@@ -1,0 +1,284 @@
+//! Past whom a `Mutex` may be taken, and how often: the rules at the head of `sync/raw_mutex.rs`, each
+//! on workers of which the test says what they run, so that every turn is counted.
+//!
+//! | rule | test | seen failing with |
+//! |---|---|---|
+//! | a far token is passed over after 16 unlocks | `who_does_not_come_is_passed_over` | no count; 15; every token near; near wherever there is one worker |
+//! | a near one is made way for | `one_makes_way_for_who_is_near`, `who_is_on_the_same_worker_is_near` | no count; 15; every token far |
+//! | near no longer once the worker was robbed | `who_may_have_been_stolen_is_not_near` | robberies not counted; every token near |
+//! | past the budget one waits, and does not yield | `past_its_budget_a_fiber_waits_among_the_others` | a yield; every token far |
+//! | so also beside the workers | `past_its_budget_a_fiber_beside_the_workers_waits_too` | a yield; every token near |
+//! | else it is charged, and yields | `a_greedy_fiber_is_charged` (`sync_fair.rs`) | no charge |
+
+mod sync_support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use sync_support::{LONG, until, within};
+use volt::runtime::{Builder, JoinHandle, Runtime};
+use volt::sync::{Arc, Mutex};
+
+/// Who took a lock, one after the other.
+type Order = Arc<Mutex<Vec<&'static str>>>;
+
+/// So many turns one has past a woken waiter that is near. Past one that is far there is one more: it is
+/// the unlock that ends it, not the next lock.
+const OVERTAKEN: u64 = 16;
+
+/// One worker, whose fibers run in turn: none of them is interrupted.
+fn one_worker() -> Runtime {
+    Builder::new().workers(1).stall_period(None).force_migrate(false).build().unwrap()
+}
+
+/// Has a fiber say that it begins, and then waits, on the only worker that may run it: so it runs `f`
+/// until that waits.
+fn go_and_see_it_wait(runtime: &Runtime, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let begun = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&begun);
+    let fiber = runtime.go(move || {
+        theirs.store(true, Ordering::SeqCst);
+        f();
+    });
+    runtime.run(move || {
+        while !begun.load(Ordering::SeqCst) {
+            volt::yield_now();
+        }
+    });
+    fiber
+}
+
+/// A fiber that keeps its worker.
+struct Keeps {
+    begun: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Keeps {
+    fn go(go: impl FnOnce(Box<dyn FnOnce() + Send>)) -> Keeps {
+        let keeps = Keeps { begun: Arc::default(), stop: Arc::default() };
+        let (begun, stop) = (Arc::clone(&keeps.begun), Arc::clone(&keeps.stop));
+        go(Box::new(move || {
+            begun.store(true, Ordering::SeqCst);
+            while !stop.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        }));
+        keeps
+    }
+
+    /// The caller keeps its own worker meanwhile.
+    fn wait_for_it(&self) {
+        while !self.begun.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Keeps {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The first waiter was woken on a worker that does not come to it: after so many turns of a third the
+/// second is handed the lock, whether the third is a thread or a fiber of the second's worker.
+#[test]
+fn who_does_not_come_is_passed_over() {
+    fn turns_past(order: &Order) -> u64 {
+        // At a free lock nobody is in the way of `try_lock`.
+        (0..1_000).take_while(|_| order.try_lock().is_ok()).count() as u64
+    }
+    within(LONG, || {
+        for on_a_fiber in [false, true] {
+            let (far, here) = (one_worker(), one_worker());
+            let order = Order::default();
+            let go_on = Arc::new(AtomicBool::new(false));
+            let guard = order.lock().unwrap();
+            let waiters = [(&far, "first"), (&here, "second")].map(|(runtime, name)| {
+                let (order, go_on) = (Arc::clone(&order), Arc::clone(&go_on));
+                go_and_see_it_wait(runtime, move || {
+                    let mut order = order.lock().unwrap();
+                    order.push(name);
+                    while !go_on.load(Ordering::SeqCst) {
+                        volt::yield_now();
+                    }
+                })
+            });
+            let kept = Keeps::go(|f| drop(far.go(f)));
+            kept.wait_for_it();
+            drop(guard);
+            let theirs = Arc::clone(&order);
+            let turns = match on_a_fiber {
+                true => here.run(move || turns_past(&theirs)),
+                false => turns_past(&theirs),
+            };
+            assert_eq!(turns, OVERTAKEN + 1, "on a fiber: {on_a_fiber}");
+            drop(kept);
+            go_on.store(true, Ordering::SeqCst);
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+            assert_eq!(*order.lock().unwrap(), ["second", "first"], "on a fiber: {on_a_fiber}");
+        }
+    });
+}
+
+/// Takes the lock until somebody else had it; returns how often that was.
+fn turns_until_others(order: &Order) -> u64 {
+    (0..1_000).take_while(|_| order.lock().unwrap().is_empty()).count() as u64
+}
+
+/// Two who wait for the lock that the calling fiber owns, and have no other worker to wait on.
+fn two_wait(order: &Order) -> [JoinHandle<()>; 2] {
+    ["first", "second"].map(|name| {
+        let (order, begun) = (Arc::clone(order), Arc::new(AtomicBool::new(false)));
+        let theirs = Arc::clone(&begun);
+        let waiter = volt::go(move || {
+            theirs.store(true, Ordering::SeqCst);
+            order.lock().unwrap().push(name);
+        });
+        while !begun.load(Ordering::SeqCst) {
+            volt::yield_now();
+        }
+        waiter
+    })
+}
+
+/// The first waiter runs as soon as the one that overtakes it makes way: it does after so many turns, and
+/// they come in their order.
+#[test]
+fn one_makes_way_for_who_is_near() {
+    within(LONG, || {
+        one_worker().run(|| {
+            let order = Order::default();
+            let guard = order.lock().unwrap();
+            let waiters = two_wait(&order);
+            drop(guard);
+            assert_eq!(turns_until_others(&order), OVERTAKEN);
+            assert_eq!(*order.lock().unwrap(), ["first", "second"]);
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        });
+    });
+}
+
+/// With two workers, the other of which is kept until it `robs` the one on which all this happens: then
+/// the first waiter may have gone with what was taken, so the lock is handed to the second.
+fn near_unless_robbed(robs: bool) {
+    let runtime =
+        Builder::new().workers(2).stall_period(None).force_migrate(false).build().unwrap();
+    runtime.run(move || {
+        // What is spawned next puts what was spawned before where others may take it.
+        let go = |f| {
+            drop(volt::go(f));
+            drop(volt::go(|| ()));
+        };
+        let kept = Keeps::go(go);
+        kept.wait_for_it();
+        let order = Order::default();
+        let guard = order.lock().unwrap();
+        let waiters = two_wait(&order);
+        let taken = Keeps::go(go);
+        // Its wake goes to the LIFO slot, from which nobody steals.
+        drop(guard);
+        if robs {
+            drop(kept);
+            taken.wait_for_it();
+        }
+        let (turns, who) = match robs {
+            true => (OVERTAKEN + 1, ["second", "first"]),
+            false => (OVERTAKEN, ["first", "second"]),
+        };
+        assert_eq!(turns_until_others(&order), turns);
+        assert_eq!(*order.lock().unwrap(), who);
+        drop(taken);
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+#[test]
+fn who_is_on_the_same_worker_is_near() {
+    within(LONG, || near_unless_robbed(false));
+}
+
+#[test]
+fn who_may_have_been_stolen_is_not_near() {
+    within(LONG, || near_unless_robbed(true));
+}
+
+/// So many operations that could have waited are left to a fiber that has just been dispatched.
+const BUDGET: usize = 128;
+
+/// Uses up what the calling fiber has, which nobody has charged yet.
+fn use_up_the_budget() {
+    let (sender, receiver) = volt::sync::mpsc::channel();
+    (0..BUDGET).for_each(|n| sender.send(n).unwrap());
+    (0..BUDGET).for_each(|n| assert_eq!(receiver.recv(), Ok(n)));
+}
+
+/// If it yielded instead, the one that it makes way for would find nobody who waits, and need never let
+/// it in.
+#[test]
+fn past_its_budget_a_fiber_waits_among_the_others() {
+    within(LONG, || {
+        let runtime = one_worker();
+        runtime.run(|| {
+            let order = Order::default();
+            let guard = order.lock().unwrap();
+            let theirs = Arc::clone(&order);
+            let begun = Arc::new(AtomicBool::new(false));
+            let begins = Arc::clone(&begun);
+            let greedy = volt::go(move || {
+                begins.store(true, Ordering::SeqCst);
+                turns_until_others(&theirs)
+            });
+            while !begun.load(Ordering::SeqCst) {
+                volt::yield_now();
+            }
+            // A dispatch begins with the whole budget.
+            volt::yield_now();
+            use_up_the_budget();
+            drop(guard);
+            order.lock().unwrap().push("past its budget");
+            // Its own turn, and those past the one that it wakes.
+            assert_eq!(greedy.join().unwrap(), 1 + OVERTAKEN);
+        });
+        assert_eq!(runtime.stats().total.budget_yields, 0);
+    });
+}
+
+/// A fiber on a thread that was replaced runs beside the workers: there too it waits in the queue, and does
+/// not yield, though whom it overtakes is far.
+#[test]
+fn past_its_budget_a_fiber_beside_the_workers_waits_too() {
+    within(LONG, || {
+        let far = one_worker();
+        let replaced = Builder::new()
+            .workers(1)
+            .stall_period(Some(std::time::Duration::from_millis(10)))
+            .force_migrate(false)
+            .build()
+            .unwrap();
+        let order = Order::default();
+        let guard = order.lock().unwrap();
+        let theirs = Arc::clone(&order);
+        let first = go_and_see_it_wait(&far, move || theirs.lock().unwrap().push("first"));
+        let kept = Keeps::go(|f| drop(far.go(f)));
+        kept.wait_for_it();
+        let theirs = Arc::clone(&order);
+        let stalled = Keeps::go(|stall| {
+            drop(replaced.go(move || {
+                // Whoever runs meanwhile does so on another thread.
+                use_up_the_budget();
+                stall();
+                theirs.lock().unwrap().push("past its budget");
+            }));
+        });
+        stalled.wait_for_it();
+        replaced.run(|| ());
+        drop(guard);
+        drop(stalled);
+        // Each turn counts, and those beyond hand the lock to whoever waits.
+        until("it to be handed the lock", || !order.lock().unwrap().is_empty());
+        assert_eq!(*order.lock().unwrap(), ["past its budget"]);
+        assert_eq!(replaced.stats().total.budget_yields, 0);
+        drop(kept);
+        first.join().unwrap();
+    });
+}
