@@ -57,7 +57,7 @@
 //! # Code that blocks its thread
 //!
 //! [`blocking`] runs code that blocks its thread without holding others up. Where nobody says so, a
-//! supervisor notices a worker that has not come back for 100 ms
+//! supervisor notices a worker that has not come back for 75 to 100 ms
 //! ([`stall_period`](runtime::Builder::stall_period)), lets another thread take its place and says who
 //! it was ([`on_stall`](runtime::Builder::on_stall)). It never interrupts a fiber.
 //!
@@ -74,7 +74,7 @@
 //! - **worker**: a thread that runs fibers. **Core**: what it owns: queues, counters, stacks.
 //! - **runtime**: workers, their scheduler and their driver. **Handle**: a reference to one.
 //! - **LIFO slot**: the fiber that a worker runs next. **Ring**: its queue of 256, from which others
-//!   **steal** half. **Injector**: the queue of all. **Mailbox**: what a worker alone may run.
+//!   **steal** half. **Injector**: the queue of all. **Mailbox**: what was meant for one worker.
 //! - **dispatch**: giving a fiber the processor. **Tick**: 128 dispatches. **Operations**: what a fiber
 //!   may do without waiting before it yields.
 //! - **blocking mode**: a fiber keeps its thread, whose core was handed on. **Hand-off**: that. **Stall**:

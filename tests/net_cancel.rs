@@ -2,13 +2,15 @@
 
 mod net_support;
 
-use net_support::{Watchdog, current_thread, eventually, listen, pair, workers};
+use net_support::{
+    Watchdog, current_thread, eventually, listen, listener_without_room, pair, workers,
+};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use volt::cancel::{cancelled, is_cancelled, shield};
-use volt::net::{SocketAddr, TcpStream};
+use volt::net::TcpStream;
 
 /// Runs `wait` on a fiber that is cancelled before it, while it waits, or just as it begins.
 fn ends_by_cancel(wait: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
@@ -85,15 +87,7 @@ fn write() {
 #[test]
 fn connect() {
     on_each_runtime(|| {
-        let full = rustix::net::socket(
-            rustix::net::AddressFamily::INET,
-            rustix::net::SocketType::STREAM,
-            None,
-        )
-        .unwrap();
-        rustix::net::bind(&full, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        rustix::net::listen(&full, 0).unwrap();
-        let address = SocketAddr::try_from(rustix::net::getsockname(&full).unwrap()).unwrap();
+        let (_full, address) = listener_without_room();
         let mut kept = Vec::new();
         while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(50)) {
             kept.push(stream);

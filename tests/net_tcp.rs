@@ -2,7 +2,7 @@
 
 mod net_support;
 
-use net_support::{eventually, everywhere, listen, pair};
+use net_support::{eventually, everywhere, listen, listener_without_room, pair};
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,16 +60,7 @@ fn connect_timeout() {
 #[test]
 fn connect_times_out() {
     everywhere(|_| {
-        // A listener with no room and nobody who accepts: the kernel drops further handshakes.
-        let full = rustix::net::socket(
-            rustix::net::AddressFamily::INET,
-            rustix::net::SocketType::STREAM,
-            None,
-        )
-        .unwrap();
-        rustix::net::bind(&full, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        rustix::net::listen(&full, 0).unwrap();
-        let address = SocketAddr::try_from(rustix::net::getsockname(&full).unwrap()).unwrap();
+        let (_full, address) = listener_without_room();
         let mut kept = Vec::new();
         let start = Instant::now();
         let error = loop {

@@ -183,44 +183,35 @@ fn data_race() {
     on_two_workers(move || add(&racy), move || add(&theirs));
 }
 
-/// A flag that is set without a release: the reader sees it and not what it stands for.
-#[test]
-#[ignore = "planted"]
-fn publication_without_release() {
+/// A flag that is set by `release`, and a reader who waits for it and then looks at what it stands for.
+fn publish(release: Ordering) {
     let (racy, set) = (Arc::new(Racy(0.into())), Arc::new(AtomicBool::new(false)));
     let (theirs, seen) = (Arc::clone(&racy), Arc::clone(&set));
     let read = move || {
         while !seen.load(Ordering::Acquire) {
             spin_loop();
         }
-        // SAFETY: none, this is the bug.
+        // SAFETY: with a release it was set after the write, once; without, none: this is the bug.
         black_box(unsafe { *theirs.0.get() });
     };
     let write = move || {
-        // SAFETY: as above.
+        // SAFETY: as above: nobody else looks before the flag is set.
         unsafe { *racy.0.get() = 7 };
-        set.store(true, Ordering::Relaxed);
+        set.store(true, release);
     };
     on_two_workers(read, write);
+}
+
+/// The reader sees the flag and not what it stands for.
+#[test]
+#[ignore = "planted"]
+fn publication_without_release() {
+    publish(Ordering::Relaxed);
 }
 
 /// Not a bug: the same with a release.
 #[test]
 #[ignore = "for the sanitizers"]
 fn publication() {
-    let (racy, set) = (Arc::new(Racy(0.into())), Arc::new(AtomicBool::new(false)));
-    let (theirs, seen) = (Arc::clone(&racy), Arc::clone(&set));
-    let read = move || {
-        while !seen.load(Ordering::Acquire) {
-            spin_loop();
-        }
-        // SAFETY: set after the write, once.
-        black_box(unsafe { *theirs.0.get() });
-    };
-    let write = move || {
-        // SAFETY: nobody else looks before the flag is set.
-        unsafe { *racy.0.get() = 7 };
-        set.store(true, Ordering::Release);
-    };
-    on_two_workers(read, write);
+    publish(Ordering::Release);
 }

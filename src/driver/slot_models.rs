@@ -62,39 +62,35 @@ impl World {
     }
 }
 
-#[test]
-fn an_event_is_never_slept_over() {
-    check(3, || {
+/// Something comes, after so many old events, while so many read.
+fn an_event_is_read(preemptions: usize, before: usize, readers: usize) {
+    check(preemptions, move || {
         let world = World::new();
-        let theirs = Arc::clone(&world);
-        let poller = spawn(move || theirs.event());
+        (0..before).for_each(|_| world.deliver());
+        let beside = |f: fn(&World)| {
+            let world = Arc::clone(&world);
+            spawn(move || f(&world))
+        };
+        let poller = beside(World::event);
+        let others: Vec<_> = (1..readers).map(|_| beside(World::read)).collect();
         world.read();
         poller.join().unwrap();
+        others.into_iter().for_each(|reader| reader.join().unwrap());
     });
+}
+
+#[test]
+fn an_event_is_never_slept_over() {
+    an_event_is_read(3, 0, 1);
 }
 
 /// Readiness is noted, and turns out to be old just when something comes.
 #[test]
 fn an_event_is_not_taken_for_the_one_before() {
-    check(3, || {
-        let world = World::new();
-        world.deliver();
-        let theirs = Arc::clone(&world);
-        let poller = spawn(move || theirs.event());
-        world.read();
-        poller.join().unwrap();
-    });
+    an_event_is_read(3, 1, 1);
 }
 
 #[test]
 fn an_event_wakes_all_who_wait() {
-    check(2, || {
-        let world = World::new();
-        let (theirs, others) = (Arc::clone(&world), Arc::clone(&world));
-        let poller = spawn(move || theirs.event());
-        let reader = spawn(move || others.read());
-        world.read();
-        poller.join().unwrap();
-        reader.join().unwrap();
-    });
+    an_event_is_read(2, 0, 2);
 }

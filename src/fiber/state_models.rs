@@ -1,6 +1,7 @@
 //! Under loom: a wait is settled once, and its waiter is made to run once, whoever comes when.
 
 use super::*;
+use crate::primitives::models::check;
 use crate::primitives::sync::Arc;
 use loom::thread;
 
@@ -16,7 +17,7 @@ fn running() -> Arc<State> {
 /// Runs `others` beside a fiber that waits, and checks that the right to make it run is given out
 /// exactly once: to one of the others, or back to the fiber, whose publish then fails.
 fn settles_once<const N: usize>(others: [fn(&State) -> Settle; N]) {
-    loom::model(move || {
+    check(5, move || {
         let state = running();
         state.begin_wait();
         let others = others.map(|other| {

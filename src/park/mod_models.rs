@@ -82,8 +82,7 @@ impl WaiterPtr {
 }
 
 pub(crate) fn wake(wake: Wake) {
-    // The lock orders this after the sleeper's check.
-    drop(wake.0.ended.lock().unwrap());
+    // Settled under the lock, so a sleeper that has not seen it is in its sleep.
     wake.0.condvar.notify_one();
 }
 

@@ -228,6 +228,38 @@ pub(crate) fn wait<'a, S: Source<'a>>(
     if outcome == Outcome::TimedOut { Waited::TimedOut } else { Waited::Cancelled }
 }
 
+/// Waits in a queue that is alone under its lock, unless `ready` says there that there is no need to.
+pub(crate) fn wait_unless(
+    queue: &Lock<Queue<()>>,
+    how: Wait,
+    ready: impl FnMut() -> bool,
+) -> Waited<()> {
+    wait(Alone { queue, ready }, Place::Back, (), how)
+}
+
+struct Alone<'a, F> {
+    queue: &'a Lock<Queue<()>>,
+    ready: F,
+}
+
+impl<'a, F: FnMut() -> bool> Source<'a> for Alone<'a, F> {
+    type Inner = Queue<()>;
+    type Data = ();
+    type Ready = ();
+
+    fn lock(&self) -> &'a Lock<Queue<()>> {
+        self.queue
+    }
+
+    fn queue<'q>(&self, inner: &'q mut Queue<()>) -> &'q mut Queue<()> {
+        inner
+    }
+
+    fn enter(&mut self, _: &mut Queue<()>) -> Option<()> {
+        (self.ready)().then_some(())
+    }
+}
+
 fn pointer<T>(node: Pin<&Node<T>>) -> NonNull<Node<T>> {
     NonNull::from(node.get_ref())
 }

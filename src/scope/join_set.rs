@@ -7,6 +7,7 @@ use crate::park::{self, Outcome, Wait};
 use crate::primitives::sync::{Arc, Mutex};
 use crate::runtime::spawn_current;
 use crate::scheduler::SpawnOptions;
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -35,6 +36,9 @@ pub struct JoinSet<T> {
     started: usize,
     taken: usize,
 }
+
+/// What a panic carries.
+type Payload = Box<dyn Any + Send>;
 
 struct Shared<T> {
     ended: Mutex<VecDeque<(usize, Result<T>)>>,
@@ -174,22 +178,33 @@ impl<T: Send + 'static> JoinSet<T> {
     /// A caller that is cancelled [unwinds](crate::cancel), and the fibers are cancelled.
     pub fn join_all(mut self) -> Result<Vec<T>> {
         let mut values = Vec::with_capacity(self.len());
-        let mut failure = None::<Box<dyn std::any::Any + Send>>;
+        match self.take_all(|number, value| values.push((number, value))) {
+            Some(payload) => Err(payload),
+            None => Ok(in_order(values)),
+        }
+    }
+
+    /// Waits for all fibers, and gives `take` what they return, with the number of each. Returns the
+    /// payload of the first that panicked, or else of the last that was cancelled.
+    fn take_all(&mut self, mut take: impl FnMut(usize, T)) -> Option<Payload> {
+        let mut failure = None::<Payload>;
         while let Some((number, result)) = self.next() {
             match result {
-                Ok(value) => values.push((number, value)),
+                Ok(value) => take(number, value),
                 Err(payload) if failure.as_ref().is_none_or(|first| first.is::<Cancelled>()) => {
                     failure = Some(payload);
                 }
                 Err(_) => {}
             }
         }
-        if let Some(payload) = failure {
-            return Err(payload);
-        }
-        values.sort_unstable_by_key(|(number, _)| *number);
-        Ok(values.into_iter().map(|(_, value)| value).collect())
+        failure
     }
+}
+
+/// Values without their numbers, in the order of these.
+fn in_order<T>(mut values: Vec<(usize, T)>) -> Vec<T> {
+    values.sort_unstable_by_key(|(number, _)| *number);
+    values.into_iter().map(|(_, value)| value).collect()
 }
 
 impl<T: Send + 'static> Source for JoinSet<T> {
@@ -281,25 +296,15 @@ impl<T: Send + 'static, E: Send + 'static> JoinSet<std::result::Result<T, E>> {
     pub fn try_join_all(mut self) -> Result<std::result::Result<Vec<T>, E>> {
         let mut values = Vec::with_capacity(self.len());
         let mut error = None;
-        let mut failure = None::<Box<dyn std::any::Any + Send>>;
-        while let Some((number, result)) = self.next() {
-            match result {
-                Ok(Ok(value)) => values.push((number, value)),
-                Ok(Err(first)) => error = error.or(Some(first)),
-                Err(payload) if failure.as_ref().is_none_or(|first| first.is::<Cancelled>()) => {
-                    failure = Some(payload);
-                }
-                Err(_) => {}
-            }
-        }
+        let failure = self.take_all(|number, result| match result {
+            Ok(value) => values.push((number, value)),
+            Err(first) => _ = error.get_or_insert(first),
+        });
         match (failure, error) {
             (Some(payload), None) => Err(payload),
             (Some(payload), _) if !payload.is::<Cancelled>() => Err(payload),
             (_, Some(error)) => Ok(Err(error)),
-            (None, None) => {
-                values.sort_unstable_by_key(|(number, _)| *number);
-                Ok(Ok(values.into_iter().map(|(_, value)| value).collect()))
-            }
+            (None, None) => Ok(Ok(in_order(values))),
         }
     }
 }

@@ -37,7 +37,9 @@
 //! # How it is built
 //!
 //! A word that those who need not wait change by one atomic operation, and a queue of waiters under an
-//! inner lock for the others (the files `raw_*.rs`, each with its argument and its model); the channels are entirely under their lock.
+//! inner lock for the others (the files `raw_*.rs`, each with its argument and its model). `oneshot` and
+//! `broadcast` are entirely under their lock, the value of a `watch` is under an `RwLock`; `mpsc` has queues
+//! of its own, and a lock only for those who wait.
 
 mod barrier;
 pub mod broadcast;

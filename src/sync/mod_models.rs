@@ -9,11 +9,5 @@ mod raw_once;
 mod raw_rwlock;
 mod raw_semaphore;
 
-/// Runs `model` in every interleaving with at most so many preemptions.
 #[cfg(test)]
-fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(preemptions);
-    builder.max_branches = 10_000;
-    builder.check(model);
-}
+use crate::primitives::models::check;

@@ -5,7 +5,7 @@
 //! the lock; Acquire there pairs with Release of who sets it.
 
 use crate::park::Wait;
-use crate::park::queue::{Node, Place, Queue, Source, Waited, Wakes, wait};
+use crate::park::queue::{Node, Queue, Waited, Wakes, wait_unless};
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering::*};
@@ -51,7 +51,7 @@ impl RawEvent {
             return Waited::Ready(());
         }
         let how = Wait { object: &raw const *self as usize, ..how };
-        wait(Enter { event: self }, Place::Back, (), how)
+        wait_unless(&self.queue, how, || self.is_set())
     }
 }
 
@@ -78,28 +78,6 @@ impl RawEvent {
     pub(crate) unsafe fn unlink(&self, node: NonNull<Node<()>>) {
         // SAFETY: passed on.
         unsafe { self.queue.lock().unlink(node) };
-    }
-}
-
-struct Enter<'a> {
-    event: &'a RawEvent,
-}
-
-impl<'a> Source<'a> for Enter<'a> {
-    type Inner = Queue<()>;
-    type Data = ();
-    type Ready = ();
-
-    fn lock(&self) -> &'a Lock<Queue<()>> {
-        &self.event.queue
-    }
-
-    fn queue<'q>(&self, inner: &'q mut Queue<()>) -> &'q mut Queue<()> {
-        inner
-    }
-
-    fn enter(&mut self, _: &mut Queue<()>) -> Option<()> {
-        self.event.is_set().then_some(())
     }
 }
 

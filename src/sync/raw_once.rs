@@ -9,7 +9,7 @@
 //! Acquire on reading `DONE` pairs with the swap's Release: what was done is seen.
 
 use crate::park::Wait;
-use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::park::queue::{Queue, Waited, Wakes, wait_unless};
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU8, Ordering::*};
@@ -121,48 +121,23 @@ impl RawOnce {
     #[cold]
     fn wait_while(&self, waits: impl Fn(u8) -> bool) -> Result<(), Cancelled> {
         let how = Wait { object: &raw const *self as usize, ..Wait::cancellable("once") };
-        match wait(Enter { once: self, waits }, Place::Back, (), how) {
+        // `QUEUED` may stay though nobody waits any more: the end then finds an empty queue.
+        match wait_unless(&self.queue, how, || !self.is_queued_while(&waits)) {
             Waited::Ready(()) | Waited::Woken(_) => Ok(()),
             Waited::TimedOut | Waited::Cancelled => Err(Cancelled),
         }
     }
-}
 
-/// A wait as long as `waits` says so of the state.
-struct Enter<'a, F> {
-    once: &'a RawOnce,
-    waits: F,
-}
-
-impl<'a, F: Fn(u8) -> bool> Source<'a> for Enter<'a, F> {
-    type Inner = Queue<()>;
-    type Data = ();
-    type Ready = ();
-
-    fn lock(&self) -> &'a Lock<Queue<()>> {
-        &self.once.queue
-    }
-
-    fn queue<'q>(&self, inner: &'q mut Queue<()>) -> &'q mut Queue<()> {
-        inner
-    }
-
-    fn enter(&mut self, _: &mut Queue<()>) -> Option<()> {
-        let word = &self.once.word;
-        let mut now = word.load(Acquire);
-        loop {
-            if !(self.waits)(now & STATE) {
-                return Some(());
-            }
-            match word.compare_exchange_weak(now, now | QUEUED, AcqRel, Acquire) {
-                Ok(_) => return None,
+    /// Says that somebody waits, if the state is one in which it `waits`.
+    fn is_queued_while(&self, waits: impl Fn(u8) -> bool) -> bool {
+        let mut now = self.word.load(Acquire);
+        while waits(now & STATE) {
+            match self.word.compare_exchange_weak(now, now | QUEUED, AcqRel, Acquire) {
+                Ok(_) => return true,
                 Err(seen) => now = seen,
             }
         }
-    }
-
-    fn left(&mut self, _: &mut Queue<()>, _: bool, _: &mut Wakes) {
-        // `QUEUED` may stay though nobody waits: the end then finds an empty queue.
+        false
     }
 }
 

@@ -1,9 +1,10 @@
 //! The channels of `volt::sync`.
 
+use crate::common::Rng;
 use crate::ledger::{Ledger, Value};
 use crate::weather::{Me, Round, dawdle, micros, storm};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use volt::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use volt::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use volt::sync::{Arc, Mutex, broadcast, oneshot, watch};
 
 /// Takes a few, or till there are none any more; true then.
@@ -46,11 +47,15 @@ fn drain(round: &mut Round, receiver: &Arc<Mutex<Receiver<Value>>>) {
     });
 }
 
-#[test]
-fn unbounded_mpsc() {
+/// Some send by `send` while others take.
+fn mpsc_under<S: Clone + Send + 'static>(
+    channel: impl Fn() -> (S, Receiver<Value>),
+    crowd: usize,
+    send: fn(&S, &Arc<Ledger>, &mut Rng),
+) {
     storm(|round| {
         let ledger = Ledger::new();
-        let (sender, receiver) = mpsc::channel();
+        let (sender, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
         drain(round, &receiver);
         for _ in 0..3 {
@@ -58,9 +63,9 @@ fn unbounded_mpsc() {
             round.fiber(move |me| receive(&receiver, me));
         }
         let books = Arc::clone(&ledger);
-        round.crowd(4, move |me| {
+        round.crowd(crowd, move |me| {
             me.gust("send", |rng| {
-                books.send(|value| sender.send(value));
+                send(&sender, &books, rng);
                 dawdle(rng);
             });
         });
@@ -71,31 +76,22 @@ fn unbounded_mpsc() {
     });
 }
 
-fn bounded_mpsc(bound: usize) {
-    storm(|round| {
-        let ledger = Ledger::new();
-        let (sender, receiver): (SyncSender<Value>, _) = mpsc::sync_channel(bound);
-        let receiver = Arc::new(Mutex::new(receiver));
-        drain(round, &receiver);
-        for _ in 0..3 {
-            let receiver = Arc::clone(&receiver);
-            round.fiber(move |me| receive(&receiver, me));
-        }
-        let books = Arc::clone(&ledger);
-        round.crowd(6, move |me| {
-            me.gust("send", |rng| {
-                match rng.below(4) {
-                    0 => books.send(|value| sender.try_send(value)),
-                    _ => books.send(|value| sender.send(value)),
-                }
-                dawdle(rng);
-            });
-        });
-        round.blow();
-        round.settle();
-        ledger.check(false);
-        assert!(!receiver.is_poisoned());
+#[test]
+fn unbounded_mpsc() {
+    mpsc_under(mpsc::channel, 4, |sender, books, _| {
+        books.send(|value| sender.send(value));
     });
+}
+
+fn bounded_mpsc(bound: usize) {
+    mpsc_under(
+        move || mpsc::sync_channel(bound),
+        6,
+        |sender, books, rng| match rng.below(4) {
+            0 => books.send(|value| sender.try_send(value)),
+            _ => books.send(|value| sender.send(value)),
+        },
+    );
 }
 
 #[test]

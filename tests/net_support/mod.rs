@@ -119,3 +119,13 @@ pub fn pair() -> (TcpStream, TcpStream) {
     assert_eq!(from, near.local_addr().unwrap());
     (near, far)
 }
+
+/// A listener with no room and nobody who accepts: the kernel drops further handshakes.
+pub fn listener_without_room() -> (std::os::fd::OwnedFd, SocketAddr) {
+    use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
+    let full = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&full, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    listen(&full, 0).unwrap();
+    let address = getsockname(&full).unwrap().try_into().unwrap();
+    (full, address)
+}

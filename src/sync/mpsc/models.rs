@@ -70,47 +70,112 @@ impl Drop for Counted {
     }
 }
 
-#[test]
-fn unbounded_receiver_goes() {
-    check(PREEMPTIONS, || {
-        let drops = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
-        let channel = Arc::new(Unbounded::new());
-        let (theirs, counts) = (Arc::clone(&channel), Arc::clone(&drops));
-        let sender = thread::spawn(move || {
-            (0..2).for_each(|_| drop(theirs.send(Counted(Arc::clone(&counts)))));
-        });
-        drop(channel.send(Counted(Arc::clone(&drops))));
-        // SAFETY: this is the receiver.
-        unsafe {
-            drop(channel.try_recv());
-            channel.abandon();
-        }
-        assert!(channel.send(Counted(Arc::clone(&drops))).is_err());
-        sender.join().unwrap();
-        assert_eq!(drops.load(loom::sync::atomic::Ordering::Relaxed), 4);
-    });
+/// What the models below use of both channels; the results are told apart only where it matters.
+trait Channel<T>: Sized + Send + Sync + 'static {
+    fn send_one(&self, value: T) -> bool;
+
+    /// # Safety
+    ///
+    /// Called by the receiver.
+    unsafe fn receive(&self) -> Result<T, NotReceived>;
+
+    /// Takes what is there, and goes.
+    ///
+    /// # Safety
+    ///
+    /// Called by the receiver.
+    unsafe fn take_and_go(&self);
 }
 
+macro_rules! channel {
+    ($($name:ident)*) => {
+        $(impl<T: Send + 'static> Channel<T> for $name<T> {
+            fn send_one(&self, value: T) -> bool {
+                self.send(value).is_ok()
+            }
+
+            unsafe fn receive(&self) -> Result<T, NotReceived> {
+                // SAFETY: passed on.
+                unsafe { self.recv(None) }
+            }
+
+            unsafe fn take_and_go(&self) {
+                // SAFETY: passed on.
+                unsafe {
+                    drop(self.try_recv());
+                    self.abandon();
+                }
+            }
+        })*
+    };
+}
+
+channel! { Unbounded Bounded }
+
 /// A receiver that gives up loses nothing.
-#[test]
-fn unbounded_receiver_gives_up() {
-    check(3, || {
-        let channel = Arc::new(Unbounded::new());
+fn receiver_gives_up<C: Channel<u32>>(
+    preemptions: usize,
+    new: impl Fn() -> C + Sync + Send + 'static,
+) {
+    check(preemptions, move || {
+        let channel = Arc::new(new());
         let theirs = Arc::clone(&channel);
-        let sender = thread::spawn(move || theirs.send(1).unwrap());
+        let sender = thread::spawn(move || assert!(theirs.send_one(1)));
         // SAFETY: this is the receiver.
-        let first = cancelled(|| unsafe { channel.recv(None) });
+        let first = cancelled(|| unsafe { channel.receive() });
         if first != Ok(1) {
             assert_eq!(first, Err(NotReceived::Cancelled));
             // SAFETY: as above.
-            assert_eq!(unsafe { channel.recv(None) }, Ok(1));
+            assert_eq!(unsafe { channel.receive() }, Ok(1));
         }
         sender.join().unwrap();
     });
 }
 
-fn bounded_one_to_one(bound: usize, count: u32, preemptions: usize) {
-    check(preemptions, move || {
+#[test]
+fn unbounded_receiver_gives_up() {
+    receiver_gives_up(3, Unbounded::new);
+}
+
+#[test]
+fn bounded_receiver_gives_up() {
+    [0, 1]
+        .into_iter()
+        .for_each(|bound| receiver_gives_up(PREEMPTIONS, move || Bounded::new(bound)));
+}
+
+/// Whoever waits for room, or comes, when the receiver goes has its value back, or it goes with it. The
+/// receiver's thread sends so many itself `before`.
+fn receiver_goes<C: Channel<Counted>>(before: usize, new: impl Fn() -> C + Sync + Send + 'static) {
+    check(PREEMPTIONS, move || {
+        let drops = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        let value = || Counted(Arc::clone(&drops));
+        let channel = Arc::new(new());
+        let (theirs, counts) = (Arc::clone(&channel), Arc::clone(&drops));
+        let sender = thread::spawn(move || {
+            (0..2).for_each(|_| _ = theirs.send_one(Counted(Arc::clone(&counts))));
+        });
+        (0..before).for_each(|_| assert!(channel.send_one(value())));
+        // SAFETY: this is the receiver.
+        unsafe { channel.take_and_go() };
+        assert!(!channel.send_one(value()));
+        sender.join().unwrap();
+        assert_eq!(drops.load(loom::sync::atomic::Ordering::Relaxed), before + 3);
+    });
+}
+
+#[test]
+fn unbounded_receiver_goes() {
+    receiver_goes(1, Unbounded::new);
+}
+
+#[test]
+fn bounded_receiver_goes() {
+    [0, 1].into_iter().for_each(|bound| receiver_goes(0, move || Bounded::new(bound)));
+}
+
+fn bounded_one_to_one(bound: usize, count: u32) {
+    check(PREEMPTIONS, move || {
         let channel = Arc::new(Bounded::new(bound));
         let theirs = Arc::clone(&channel);
         let sender = thread::spawn(move || {
@@ -126,17 +191,17 @@ fn bounded_one_to_one(bound: usize, count: u32, preemptions: usize) {
 
 #[test]
 fn rendezvous_one_to_one() {
-    bounded_one_to_one(0, 2, PREEMPTIONS);
+    bounded_one_to_one(0, 2);
 }
 
 #[test]
 fn bound_of_one_one_to_one() {
-    bounded_one_to_one(1, 3, PREEMPTIONS);
+    bounded_one_to_one(1, 3);
 }
 
 #[test]
 fn bound_of_two_one_to_one() {
-    bounded_one_to_one(2, 3, PREEMPTIONS);
+    bounded_one_to_one(2, 3);
 }
 
 fn bounded_two_to_one(bound: usize, counts: [u32; 2]) {
@@ -241,46 +306,4 @@ fn bounded_sender_gives_up() {
         values.sort();
         assert_eq!(values, if sent == 1 { vec![0, 10, 20] } else { vec![0, 20] });
     });
-}
-
-#[test]
-fn bounded_receiver_gives_up() {
-    for bound in [0, 1] {
-        check(PREEMPTIONS, move || {
-            let channel = Arc::new(Bounded::new(bound));
-            let theirs = Arc::clone(&channel);
-            let sender = thread::spawn(move || theirs.send(1).unwrap());
-            // SAFETY: this is the receiver.
-            let first = cancelled(|| unsafe { channel.recv(None) });
-            if first != Ok(1) {
-                assert_eq!(first, Err(NotReceived::Cancelled));
-                // SAFETY: as above.
-                assert_eq!(unsafe { channel.recv(None) }, Ok(1));
-            }
-            sender.join().unwrap();
-        });
-    }
-}
-
-/// Whoever waits for room, or comes, when the receiver goes has its value back, or it goes with it.
-#[test]
-fn bounded_receiver_goes() {
-    for bound in [0, 1] {
-        check(PREEMPTIONS, move || {
-            let drops = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
-            let channel = Arc::new(Bounded::new(bound));
-            let (theirs, counts) = (Arc::clone(&channel), Arc::clone(&drops));
-            let sender = thread::spawn(move || {
-                (0..2).for_each(|_| drop(theirs.send(Counted(Arc::clone(&counts)))));
-            });
-            // SAFETY: this is the receiver.
-            unsafe {
-                drop(channel.try_recv());
-                channel.abandon();
-            }
-            assert!(channel.try_send(Counted(Arc::clone(&drops))).is_err());
-            sender.join().unwrap();
-            assert_eq!(drops.load(loom::sync::atomic::Ordering::Relaxed), 3);
-        });
-    }
 }
