@@ -21,7 +21,7 @@ impl Guarded {
 
     fn look(&self) {
         // SAFETY: see above.
-        self.count.with(|count| assert!(unsafe { *count } <= 3));
+        self.count.with(|count| assert!(unsafe { *count } <= 4));
     }
 
     fn read(&self) -> bool {
@@ -119,6 +119,30 @@ fn a_writer_gives_up_beside_a_reader() {
 #[test]
 fn a_reader_gives_up() {
     all_come_through(Guarded::write, [Guarded::write, give_up_reading]);
+}
+
+fn write_twice(guarded: &Guarded) -> bool {
+    guarded.write() && guarded.write()
+}
+
+fn read_twice(guarded: &Guarded) -> bool {
+    guarded.read() && guarded.read()
+}
+
+/// One overtakes the one with the token, once and once too often.
+#[test]
+fn writers_come_again() {
+    all_come_through(write_twice, [write_twice, |_| true]);
+}
+
+#[test]
+fn a_writer_and_a_reader_come_again() {
+    all_come_through(write_twice, [read_twice, |_| true]);
+}
+
+#[test]
+fn who_comes_again_meets_others() {
+    all_come_through(write_twice, [Guarded::write, Guarded::read]);
 }
 
 #[test]

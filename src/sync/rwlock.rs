@@ -11,9 +11,10 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 /// A lock for many readers or one writer; mirrors [`std::sync::RwLock`].
 ///
-/// First come, first served: while a writer waits, new readers wait behind it, and all readers up to
-/// the next writer go together. Nobody overtakes, so neither side starves. To read twice on one fiber
-/// may wait for ever, if a writer came between.
+/// Nearly first come, first served: while a writer waits, new readers do not join those that read, and
+/// all readers up to the next writer go together. A lock that has become free may be taken past the one
+/// that was woken for it, 15 times; then in the order of the queue until that one comes. So neither side
+/// starves. To read twice on one fiber may wait for ever, if a writer came between.
 ///
 /// A panic while the write lock is held poisons it, as with `std`. A cancel that unwinds does not, and
 /// neither does a panic under a read lock.

@@ -67,6 +67,61 @@ func manyProducers() float64 {
 	})
 }
 
+func consumers() float64 {
+	const sides = 4
+	each := scale(250_000, 2_500)
+	return timed(sides*each, func() {
+		stream := make(chan int, 128)
+		counts := make(chan int)
+		var all sync.WaitGroup
+		all.Add(sides)
+		for range sides {
+			go func() {
+				for i := range each {
+					stream <- i
+				}
+				all.Done()
+			}()
+			go func() {
+				count := 0
+				for range stream {
+					count++
+				}
+				counts <- count
+			}()
+		}
+		all.Wait()
+		close(stream)
+		count := 0
+		for range sides {
+			count += <-counts
+		}
+		if count != sides*each {
+			panic("items are missing")
+		}
+	})
+}
+
+func selectTwo() float64 {
+	each := scale(500_000, 5_000)
+	return timed(2*each, func() {
+		first, second := make(chan int, 128), make(chan int, 128)
+		for _, stream := range []chan int{first, second} {
+			go func() {
+				for i := range each {
+					stream <- i
+				}
+			}()
+		}
+		for range 2 * each {
+			select {
+			case <-first:
+			case <-second:
+			}
+		}
+	})
+}
+
 func ring() float64 {
 	const fibers = 503
 	passes := scale(fibers*100, fibers)

@@ -101,3 +101,27 @@ func tree() float64 {
 		}
 	})
 }
+
+// compute takes some 10 us.
+func compute(x uint64) uint64 {
+	for i := range uint64(10_000) {
+		x = x*6_364_136_223_846_793_005 ^ i
+	}
+	return x
+}
+
+func forkJoin() float64 {
+	fibers := scale(1_000, 50)
+	return timed(fibers, func() {
+		sums := make([]uint64, fibers)
+		var all sync.WaitGroup
+		all.Add(fibers)
+		for i := range fibers {
+			go func() {
+				sums[i] = compute(uint64(i))
+				all.Done()
+			}()
+		}
+		all.Wait()
+	})
+}

@@ -42,6 +42,60 @@ func mutex() float64 { return contend(scale(1_000_000, 10_000), nil) }
 
 func mutexHeld() float64 { return contend(scale(200_000, 10_000), runtime.Gosched) }
 
+func rwlock() float64 {
+	const fibers = 10
+	each := scale(1_000_000, 10_000) / fibers
+	return timed(fibers*each, func() {
+		var lock sync.RWMutex
+		var all sync.WaitGroup
+		count := 0
+		all.Add(fibers)
+		for range fibers {
+			go func() {
+				for i := range each {
+					if i%10 == 0 {
+						lock.Lock()
+						count++
+						lock.Unlock()
+						continue
+					}
+					lock.RLock()
+					if count == 0 {
+						panic("nothing was written")
+					}
+					lock.RUnlock()
+				}
+				all.Done()
+			}()
+		}
+		all.Wait()
+		if count != fibers*each/10 {
+			panic("the lock does not exclude")
+		}
+	})
+}
+
+func semaphore() float64 {
+	const fibers, permits = 10, 3
+	each := scale(200_000, 10_000) / fibers
+	return timed(fibers*each, func() {
+		taken := make(chan struct{}, permits)
+		var all sync.WaitGroup
+		all.Add(fibers)
+		for range fibers {
+			go func() {
+				for range each {
+					taken <- struct{}{}
+					runtime.Gosched()
+					<-taken
+				}
+				all.Done()
+			}()
+		}
+		all.Wait()
+	})
+}
+
 func sleepers() float64 {
 	count := scale(100_000, 1_000)
 	nanos := timed(1, func() {

@@ -70,6 +70,24 @@ struct Slot<T> {
     waiting: usize,
 }
 
+/// A value that a receiver has taken, to be cloned or dropped outside of the lock.
+enum Taken<T> {
+    /// Others wait for it.
+    Shared(Arc<T>),
+    /// It has left the ring.
+    Last(Arc<T>),
+}
+
+impl<T: Clone> Taken<T> {
+    fn into_value(self) -> T {
+        match self {
+            Taken::Shared(value) => T::clone(&value),
+            // Unless others clone it at this very moment.
+            Taken::Last(value) => Arc::unwrap_or_clone(value),
+        }
+    }
+}
+
 impl<T> Inner<T> {
     /// The number of the oldest value that may still be there.
     fn first(&self) -> u64 {
@@ -77,18 +95,18 @@ impl<T> Inner<T> {
     }
 
     /// A receiver at `position` takes the value there.
-    fn take(&mut self, position: u64) -> Option<Arc<T>> {
+    fn take(&mut self, position: u64) -> Option<Taken<T>> {
         let index = (position - self.first()) as usize;
         let slot = self.ring.get_mut(index)?;
         slot.waiting -= 1;
         if slot.waiting > 0 {
-            return slot.value.clone();
+            return slot.value.clone().map(Taken::Shared);
         }
         let value = slot.value.take();
         while self.ring.front().is_some_and(|slot| slot.value.is_none()) {
             self.ring.pop_front();
         }
-        value
+        value.map(Taken::Last)
     }
 }
 

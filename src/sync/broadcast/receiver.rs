@@ -1,6 +1,6 @@
 //! The receiving half of a broadcast channel.
 
-use super::{Inner, RecvError, RecvTimeoutError, TryRecvError};
+use super::{Inner, RecvError, RecvTimeoutError, Taken, TryRecvError};
 use crate::cancel;
 use crate::park::queue::{Place, Queue, Source, Waited, wait};
 use crate::park::{Wait, charge_current};
@@ -35,7 +35,7 @@ impl<T> std::panic::RefUnwindSafe for Receiver<T> {}
 pub struct Iter<'a, T>(&'a mut Receiver<T>);
 
 /// What a receiver finds.
-type Found<T> = Result<Arc<T>, TryRecvError>;
+type Found<T> = Result<Taken<T>, TryRecvError>;
 
 impl<T> Receiver<T> {
     /// One that is counted already.
@@ -162,7 +162,7 @@ impl<T: Clone> Receiver<T> {
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let found = look(&mut self.shared.lock(), &mut self.position);
-        found.map(Arc::unwrap_or_clone)
+        found.map(Taken::into_value)
     }
 
     /// All values, until all senders are gone; passes over what was missed.
@@ -184,7 +184,7 @@ impl<T: Clone> Receiver<T> {
         loop {
             let source = Enter { shared: &*self.shared, position: &mut self.position };
             match wait(source, Place::Back, (), how) {
-                Waited::Ready(found) => return found.map(Arc::unwrap_or_clone),
+                Waited::Ready(found) => return found.map(Taken::into_value),
                 Waited::Woken(_) => {}
                 Waited::TimedOut => return self.try_recv(),
                 Waited::Cancelled => cancel::unwind(),

@@ -5,7 +5,10 @@ mod case;
 mod chained_spawn;
 mod channel_round_trip;
 mod channel_stream;
+mod consumers;
 mod echo;
+mod fan_out;
+mod fork_join;
 mod http;
 mod idle;
 mod many_producers;
@@ -13,6 +16,9 @@ mod mutex;
 mod parked;
 mod ping_pong;
 mod ring;
+mod rwlock;
+mod select;
+mod semaphore;
 mod short_connections;
 mod sleepers;
 mod spawn_many;
@@ -49,6 +55,12 @@ pub const ALL: &[&Case] = &[
     &wake_bursts::CASE,
     &short_connections::CASE,
     &mutex::HELD,
+    &rwlock::CASE,
+    &semaphore::CASE,
+    &consumers::CASE,
+    &select::CASE,
+    &fan_out::CASE,
+    &fork_join::CASE,
     &timeout::READY,
     &timeout::WAITS,
 ];
