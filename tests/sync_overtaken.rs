@@ -1,5 +1,5 @@
-//! Past whom a `Mutex` may be taken, and how often: the rules at the head of `sync/raw_mutex.rs`, each
-//! on workers of which the test says what they run, so that every turn is counted.
+//! Past whom a `Mutex` or an `RwLock` may be taken, and how often: the rules at the head of `sync/raw_mutex.rs`
+//! and `sync/raw_rwlock.rs`, each on workers of which the test says what they run, so that every turn is counted.
 //!
 //! | rule | test | seen failing with |
 //! |---|---|---|
@@ -8,6 +8,8 @@
 //! | near no longer once the worker was robbed | `who_may_have_been_stolen_is_not_near` | robberies not counted; every token near |
 //! | past the budget one waits, and does not yield | `past_its_budget_a_fiber_waits_among_the_others` | a yield; every token far |
 //! | so also beside the workers | `past_its_budget_a_fiber_beside_the_workers_waits_too` | a yield; every token near |
+//! | a read-write lock, far: 15 times, then in the queue's order | `a_writer_that_does_not_come_is_passed_over` | never served past the limit; every token near |
+//! | near: made way for after 15 times | `one_makes_way_for_a_writer_that_is_near` | every token far |
 //! | else it is charged, and yields | `a_greedy_fiber_is_charged` (`sync_fair.rs`) | no charge |
 
 mod sync_support;
@@ -15,7 +17,7 @@ mod sync_support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use sync_support::{LONG, until, within};
 use volt::runtime::{Builder, JoinHandle, Runtime};
-use volt::sync::{Arc, Mutex};
+use volt::sync::{Arc, Mutex, RwLock};
 
 /// Who took a lock, one after the other.
 type Order = Arc<Mutex<Vec<&'static str>>>;
@@ -280,5 +282,57 @@ fn past_its_budget_a_fiber_beside_the_workers_waits_too() {
         assert_eq!(replaced.stats().total.budget_yields, 0);
         drop(kept);
         first.join().unwrap();
+    });
+}
+
+/// As often may a read-write lock be taken past a writer that was woken for it.
+const WRITES_PAST: u64 = 15;
+
+type Writers = Arc<RwLock<Vec<&'static str>>>;
+
+#[test]
+fn one_makes_way_for_a_writer_that_is_near() {
+    within(LONG, || {
+        one_worker().run(|| {
+            let order = Writers::default();
+            let guard = order.write().unwrap();
+            let waiters = ["first", "second"].map(|name| {
+                let order = Arc::clone(&order);
+                let waiter = volt::go(move || order.write().unwrap().push(name));
+                // It runs until it waits.
+                volt::yield_now();
+                waiter
+            });
+            drop(guard);
+            let reads = (0..1_000).take_while(|_| order.read().unwrap().is_empty()).count();
+            assert_eq!(reads as u64, WRITES_PAST);
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+            assert_eq!(*order.read().unwrap(), ["first", "second"]);
+        });
+    });
+}
+
+/// The first is woken on a worker that does not come to it: after so many turns of a third the second is
+/// handed the lock.
+#[test]
+fn a_writer_that_does_not_come_is_passed_over() {
+    within(LONG, || {
+        let (far, here) = (one_worker(), one_worker());
+        let order = Writers::default();
+        let guard = order.write().unwrap();
+        let waiters = [(&far, "first"), (&here, "second")].map(|(runtime, name)| {
+            let order = Arc::clone(&order);
+            go_and_see_it_wait(runtime, move || order.write().unwrap().push(name))
+        });
+        let kept = Keeps::go(|f| drop(far.go(f)));
+        kept.wait_for_it();
+        drop(guard);
+        let theirs = Arc::clone(&order);
+        let turns =
+            here.run(move || (0..1_000).take_while(|_| theirs.try_write().is_ok()).count() as u64);
+        assert_eq!(turns, WRITES_PAST);
+        drop(kept);
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        assert_eq!(*order.read().unwrap(), ["second", "first"]);
     });
 }
