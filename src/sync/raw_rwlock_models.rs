@@ -145,6 +145,12 @@ fn who_comes_again_meets_others() {
     all_come_through(write_twice, [Guarded::write, Guarded::read]);
 }
 
+/// It may do so just when the reader before it, which has the lock, lets it in.
+#[test]
+fn a_reader_behind_a_reader_gives_up() {
+    all_come_through(Guarded::write, [Guarded::read, give_up_reading]);
+}
+
 #[test]
 fn a_writer_becomes_a_reader() {
     all_come_through(Guarded::write_then_read, [Guarded::read, Guarded::write]);
