@@ -26,11 +26,8 @@
 //! 4. `earliest` of an occupied slot is at most the tick of each of its entries, and within the slot's
 //!    span. Removal does not raise it; being emptied resets it.
 //! 5. Ticks round up and `time` rounds down: nothing fires early. [`NEVER_TICK`] is never reached.
-//! 6. An item in a slot points at its entry, which is alive, and whose `index` says where the item is.
-//!    An entry is in exactly if the item at that place points at it.
-//!
-//! A slot is an array of items, not a list through the entries: these stand on stacks that no cache has
-//! by the time they fire, one on each page, and to walk them costs a miss or two for each.
+//! 6. An item in a slot's list points at its entry, which is alive, and whose `handle` is the item's. An
+//!    entry is in exactly if the item of that handle points at it. `items.rs` says why there are items.
 //!
 //! A bound made stale by a removal can make [`Wheel::next_deadline`] early, once: it lies inside its
 //! slot, so when `time` reaches it the slot cascades (2), into levels that were empty, where every
@@ -38,19 +35,17 @@
 //! repeat, and no long slot is ever searched just to find out how long to sleep.
 
 use crate::primitives::clock::Moment;
-use std::collections::VecDeque;
+use items::{Item, Items, List, NONE};
 use std::fmt;
 use std::marker::PhantomPinned;
-use std::mem;
 use std::ptr::NonNull;
+
+mod items;
 
 const TICK_BITS: u32 = 16;
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 8;
-
-/// An empty slot keeps a buffer with room for so many.
-const KEPT: usize = 8;
 
 /// The tick of [`Moment::NEVER`], and of the last 65 us of the clock's range.
 const NEVER_TICK: u64 = u64::MAX >> TICK_BITS;
@@ -63,27 +58,17 @@ pub(crate) struct Entry<W> {
     /// The deadline in ticks, rounded up.
     tick: u64,
     waiter: W,
-    /// Where its slot has it (invariant 6); written by the wheel.
-    index: u32,
+    /// Of its item (invariant 6); written by the wheel.
+    handle: u32,
     _pinned: PhantomPinned,
 }
 
 impl<W> Entry<W> {
     pub(crate) fn new(deadline: Moment, waiter: W) -> Self {
         let tick = deadline.as_nanos().div_ceil(1 << TICK_BITS).min(NEVER_TICK);
-        Self { tick, waiter, index: 0, _pinned: PhantomPinned }
+        Self { tick, waiter, handle: NONE, _pinned: PhantomPinned }
     }
 }
-
-/// What a slot has of an entry: all that is needed to fire it.
-struct Item<W> {
-    entry: NonNull<Entry<W>>,
-    tick: u64,
-    waiter: W,
-}
-
-// SAFETY: the entry is reached through the wheel alone.
-unsafe impl<W: Send> Send for Item<W> {}
 
 impl<W> fmt::Debug for Entry<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,23 +81,21 @@ impl<W> fmt::Debug for Entry<W> {
 pub(crate) struct Wheel<W> {
     /// The tick that the wheel has worked up to.
     time: u64,
-    /// How many entries are in.
-    len: usize,
+    items: Items<W>,
     /// Bit `l`: level `l` has an occupied slot.
     levels_occupied: u32,
-    levels: Box<[Level<W>; LEVELS]>,
+    levels: Box<[Level; LEVELS]>,
 }
 
-struct Level<W> {
+struct Level {
     /// Bit `s`: slot `s` is not empty.
     occupied: u64,
-    slots: [Slot<W>; SLOTS],
+    slots: [Slot; SLOTS],
 }
 
-struct Slot<W> {
-    items: VecDeque<Item<W>>,
-    /// The index of the first item.
-    base: u32,
+#[derive(Clone, Copy)]
+struct Slot {
+    items: List,
     /// No entry of the slot has an earlier tick. Without meaning while the slot is empty.
     earliest: u64,
 }
@@ -126,11 +109,11 @@ struct Place {
 
 impl<W: Copy> Wheel<W> {
     pub(crate) fn new(now: Moment) -> Self {
-        let level = |_| Level { occupied: 0, slots: [const { Slot::EMPTY }; SLOTS] };
+        let level = |_| Level { occupied: 0, slots: [Slot::EMPTY; SLOTS] };
         let levels: Box<[_]> = (0..LEVELS).map(level).collect();
         Self {
             time: tick_at(now),
-            len: 0,
+            items: Items::new(),
             levels_occupied: 0,
             levels: levels.try_into().ok().expect("as many as there are levels"),
         }
@@ -139,7 +122,7 @@ impl<W: Copy> Wheel<W> {
     #[cfg(test)]
     /// How many entries are in.
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.items.len
     }
 
     /// Makes `entry` fire at its deadline; at the next [`pop_expired`](Self::pop_expired) if that has
@@ -152,9 +135,10 @@ impl<W: Copy> Wheel<W> {
     pub(crate) unsafe fn insert(&mut self, entry: NonNull<Entry<W>>) {
         // SAFETY: alive by the caller.
         let (tick, waiter) = unsafe { ((*entry.as_ptr()).tick, (*entry.as_ptr()).waiter) };
+        let handle = self.items.handle();
         // SAFETY: handed over by the caller.
-        unsafe { self.place_item(Item { entry, tick, waiter }) };
-        self.len += 1;
+        unsafe { (*entry.as_ptr()).handle = handle };
+        self.place_item(Item { tick, waiter, entry, handle });
     }
 
     /// Takes `entry` out; false if it is not in, because it has fired or was never inserted.
@@ -163,17 +147,17 @@ impl<W: Copy> Wheel<W> {
     ///
     /// `entry` is alive and is in this wheel or in none.
     pub(crate) unsafe fn remove(&mut self, entry: NonNull<Entry<W>>) -> bool {
-        // SAFETY: alive by the caller; the tick never changes, the index is the wheel's.
-        let (tick, index) = unsafe { ((*entry.as_ptr()).tick, (*entry.as_ptr()).index) };
-        // In this slot if in at all (invariant 1).
-        let place = self.place(tick);
-        // SAFETY: nothing is moved or ended but by the wheel.
-        let removed = unsafe { self.slot(place).remove(entry, index) };
-        if removed {
-            self.len -= 1;
-            self.note_removal(place);
+        // SAFETY: alive by the caller; the tick never changes, the handle is the wheel's.
+        let (tick, handle) = unsafe { ((*entry.as_ptr()).tick, (*entry.as_ptr()).handle) };
+        if !self.items.is_of(handle, entry) {
+            return false;
         }
-        removed
+        // Since it is in (invariant 1).
+        let place = self.place(tick);
+        self.items.remove(&mut self.levels[place.level].slots[place.slot].items, handle);
+        self.items.forget(handle);
+        self.note_removal(place);
+        true
     }
 
     /// The waiter of the first entry whose deadline is `now` or earlier, in the order of ticks. The
@@ -210,30 +194,27 @@ impl<W: Copy> Wheel<W> {
 
     /// Takes the first entry out of a slot that is due. The entry itself is not touched.
     fn fire(&mut self, place: Place) -> W {
-        let slot = self.slot(place);
-        let item = slot.items.pop_front().expect("an occupied slot has an entry");
-        slot.base = slot.base.wrapping_add(1);
-        self.len -= 1;
+        let slot = &mut self.levels[place.level].slots[place.slot];
+        let item = self.items.pop_front(&mut slot.items);
+        self.items.forget(item.handle);
         self.note_removal(place);
         item.waiter
     }
 
     /// Places the entries of a slot that begins now anew, below.
     fn cascade(&mut self, place: Place) {
-        let mut items = mem::take(&mut self.slot(place).items);
-        for item in items.drain(..) {
-            // SAFETY: it was in until now, so its owner keeps to the contract of `insert`. It does not
-            // come back here: its highest digit that differs from `time` is a lower one now.
-            unsafe { self.place_item(item) };
+        let slot = &mut self.levels[place.level].slots[place.slot];
+        let mut items = std::mem::replace(&mut slot.items, List::EMPTY);
+        while !items.is_empty() {
+            // It does not come back here: its highest digit that differs from `time` is a lower one
+            // now.
+            let item = self.items.pop_front(&mut items);
+            self.place_item(item);
         }
-        self.slot(place).items = items;
         self.note_removal(place);
     }
 
-    /// # Safety
-    ///
-    /// As for [`insert`](Self::insert).
-    unsafe fn place_item(&mut self, item: Item<W>) {
+    fn place_item(&mut self, item: Item<W>) {
         let tick = item.tick.max(self.time);
         let Place { level, slot } = self.place(tick);
         self.levels_occupied |= 1 << level;
@@ -242,8 +223,7 @@ impl<W: Copy> Wheel<W> {
         level.occupied |= 1 << slot;
         let slot = &mut level.slots[slot];
         slot.earliest = if was_empty { tick } else { tick.min(slot.earliest) };
-        // SAFETY: handed over by the caller, for as long as it is in.
-        unsafe { slot.push(item) };
+        self.items.push_back(&mut slot.items, item);
     }
 
     /// Where an entry with this tick stands (invariant 1). Overdue ones stand in the present slot.
@@ -273,20 +253,11 @@ impl<W: Copy> Wheel<W> {
         (upper | place.slot as u64) << shift
     }
 
-    #[inline(always)]
-    fn slot(&mut self, place: Place) -> &mut Slot<W> {
-        &mut self.levels[place.level].slots[place.slot]
-    }
-
     /// Keeps invariant 3 after entries have left a slot.
     #[inline(always)]
     fn note_removal(&mut self, place: Place) {
         let level = &mut self.levels[place.level];
         if level.slots[place.slot].items.is_empty() {
-            let items = &mut level.slots[place.slot].items;
-            if items.capacity() > KEPT {
-                *items = VecDeque::new();
-            }
             level.occupied &= !(1 << place.slot);
             if level.occupied == 0 {
                 self.levels_occupied &= !(1 << place.level);
@@ -295,39 +266,8 @@ impl<W: Copy> Wheel<W> {
     }
 }
 
-impl<W> Slot<W> {
-    const EMPTY: Self = Self { items: VecDeque::new(), base: 0, earliest: 0 };
-
-    fn index_of(&self, at: usize) -> u32 {
-        self.base.wrapping_add(at as u32)
-    }
-
-    /// # Safety
-    ///
-    /// The item's entry is alive, and its index is the wheel's to write.
-    unsafe fn push(&mut self, item: Item<W>) {
-        // SAFETY: by the caller.
-        unsafe { (*item.entry.as_ptr()).index = self.index_of(self.items.len()) };
-        self.items.push_back(item);
-    }
-
-    /// Takes the item of `entry` out, if it is here; `index` is the entry's.
-    ///
-    /// # Safety
-    ///
-    /// As for `push`, for all items here.
-    unsafe fn remove(&mut self, entry: NonNull<Entry<W>>, index: u32) -> bool {
-        let at = index.wrapping_sub(self.base) as usize;
-        if self.items.get(at).is_none_or(|item| item.entry != entry) {
-            return false;
-        }
-        self.items.swap_remove_back(at);
-        if let Some(moved) = self.items.get(at) {
-            // SAFETY: it is in, so its entry is alive (invariant 6).
-            unsafe { (*moved.entry.as_ptr()).index = self.index_of(at) };
-        }
-        true
-    }
+impl Slot {
+    const EMPTY: Slot = Slot { items: List::EMPTY, earliest: 0 };
 }
 
 /// The last tick that has come at `now`, rounded down (invariant 5).
@@ -337,8 +277,8 @@ fn tick_at(now: Moment) -> u64 {
 
 impl<W> fmt::Debug for Wheel<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { time, len, .. } = self;
-        f.debug_struct("Wheel").field("time", time).field("len", len).finish_non_exhaustive()
+        let Self { time, items, .. } = self;
+        f.debug_struct("Wheel").field("time", time).field("len", &items.len).finish_non_exhaustive()
     }
 }
 
