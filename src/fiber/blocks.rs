@@ -58,7 +58,7 @@ impl Blocks {
 
     #[cold]
     fn refill(kept: &mut Vec<NonNull<u8>>, size: usize) {
-        if let Some(batch) = depot::take(size, layout_of(size).size()) {
+        if let Some(batch) = depot::take(size) {
             kept.extend(batch);
         }
     }
@@ -84,11 +84,7 @@ impl Blocks {
     }
 
     fn put_away(batch: Vec<NonNull<u8>>, size: usize) {
-        let layout = layout_of(size);
-        for block in depot::give(batch, size, layout.size()) {
-            // SAFETY: kept under exactly this layout.
-            unsafe { dealloc(block.as_ptr(), layout) };
-        }
+        deallocate(depot::give(batch, size), size);
     }
 
     /// Under a sanitizer none is kept, so that a use of a freed block is seen.
@@ -104,6 +100,15 @@ impl Blocks {
 pub(super) fn take(here: Option<&Blocks>, layout: Layout) -> NonNull<u8> {
     let layout = rounded(layout);
     here.and_then(|here| here.pop(layout)).unwrap_or_else(|| allocate(layout))
+}
+
+/// Gives empty blocks of a size, which nobody has any more, back to the allocator.
+pub(super) fn deallocate(blocks: Vec<NonNull<u8>>, size: usize) {
+    let layout = layout_of(size);
+    for block in blocks {
+        // SAFETY: kept under exactly this layout.
+        unsafe { dealloc(block.as_ptr(), layout) };
+    }
 }
 
 #[cold]
@@ -138,6 +143,8 @@ impl Drop for Blocks {
 #[cfg(all(test, not(any(volt_asan, volt_tsan))))]
 mod tests {
     use super::*;
+    use crate::primitives::clock::Moment;
+    use std::time::Duration;
 
     const LAYOUT: Layout = Layout::new::<[u128; 30]>();
 
@@ -157,5 +164,25 @@ mod tests {
         assert_eq!(again.len(), KEPT / 2, "given out twice");
         // SAFETY: as above.
         again.into_iter().for_each(|block| unsafe { give(Some(&here), block, LAYOUT) });
+    }
+
+    #[test]
+    fn what_was_not_needed_for_a_while_goes_back() {
+        // Of a size that no fiber here has.
+        const LAYOUT: Layout = Layout::new::<[u128; 32]>();
+        const AGE: Duration = Duration::from_secs(1000);
+        let size = Blocks::size(LAYOUT).unwrap();
+        let batch = || (0..KEPT).map(|_| allocate(layout_of(size))).collect::<Vec<_>>();
+        let trim = |at: Moment| depot::trim_size(size, at.saturating_add(AGE), AGE);
+        assert!(depot::give(batch(), size).is_empty());
+        let between = Moment::now();
+        while Moment::now() <= between {}
+        assert!(depot::give(batch(), size).is_empty());
+        let next = trim(between).expect("the second batch is not old");
+        assert!(next > between.saturating_add(AGE), "{next:?}");
+        let second = depot::take(size).expect("the second batch is not old");
+        assert!(depot::take(size).is_none(), "the first batch is old");
+        assert!(depot::give(second, size).is_empty());
+        assert_eq!(trim(Moment::now()), None, "the second batch is old");
     }
 }

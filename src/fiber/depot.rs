@@ -1,64 +1,113 @@
 //! The empty control blocks that no thread keeps: shared, in batches.
 //!
 //! Where one thread spawns and others end what it spawned, blocks go round through here, one lock for
-//! a hundred of them. [`MOST`] bounds what lies here; beyond it the allocator has them back.
+//! a hundred of them. How many lie here has no bound: with one, a burst of a hundred thousand
+//! fibers goes to the general allocator for most of its blocks each time, which shares the locks of its
+//! arenas between the threads, and gives memory back to the system only to ask for it again. Instead the
+//! allocator gets back what has not been needed for a while.
 
-use super::blocks::SIZES;
+use super::blocks::{self, SIZES};
+use crate::primitives::clock::Moment;
 use crate::primitives::sync::Mutex;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
 use std::ptr::NonNull;
+use std::time::Duration;
 
-/// Bytes in all batches: some twenty thousand fibers' blocks.
-const MOST: usize = 4 << 20;
 /// Blocks of a batch that is worth its place: what a thread leaves may be less.
 const LEAST: usize = 32;
+/// The most batches that one call of [`trim`] gives back: about a millisecond's worth.
+const TRIM_MOST: usize = 128;
 
 /// Memory of empty blocks.
-struct Batch(Vec<NonNull<u8>>);
+struct Batch {
+    blocks: Vec<NonNull<u8>>,
+    /// When it came here.
+    since: Moment,
+}
 
 // SAFETY: nobody else has the blocks.
 unsafe impl Send for Batch {}
 
 /// Those of one size.
 struct Shelf {
-    batches: Mutex<Vec<Batch>>,
+    /// The oldest first.
+    batches: Mutex<VecDeque<Batch>>,
     /// Written under the lock, read by anyone.
     len: AtomicUsize,
 }
 
 static SHELVES: [Shelf; SIZES] =
-    [const { Shelf { batches: Mutex::new(Vec::new()), len: AtomicUsize::new(0) } }; SIZES];
-/// In all batches. Counted before they are put here and after they are taken out.
-static BYTES: AtomicUsize = AtomicUsize::new(0);
+    [const { Shelf { batches: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) } }; SIZES];
 
-/// Takes in blocks of a size, of `bytes` each; gives them back if there is no room, or somebody else is
-/// here: nobody waits (in the child of a fork it would be for ever).
-pub(super) fn give(mut batch: Vec<NonNull<u8>>, size: usize, bytes: usize) -> Vec<NonNull<u8>> {
-    if batch.len() < LEAST {
-        return batch;
+/// Takes in blocks of a size; gives them back if they are few, or somebody else is here: nobody waits
+/// (in the child of a fork it would be for ever).
+pub(super) fn give(mut blocks: Vec<NonNull<u8>>, size: usize) -> Vec<NonNull<u8>> {
+    if blocks.len() < LEAST {
+        return blocks;
     }
-    let all = batch.len() * bytes;
-    let fits = BYTES.fetch_add(all, Ordering::Relaxed) + all <= MOST;
+    blocks.shrink_to_fit();
+    let since = Moment::now();
     let shelf = &SHELVES[size];
-    let Some(mut batches) = fits.then(|| shelf.batches.try_lock()).flatten() else {
-        BYTES.fetch_sub(all, Ordering::Relaxed);
-        return batch;
-    };
-    batch.shrink_to_fit();
-    batches.push(Batch(batch));
+    let Some(mut batches) = shelf.batches.try_lock() else { return blocks };
+    batches.push_back(Batch { blocks, since });
     shelf.len.store(batches.len(), Ordering::Relaxed);
     Vec::new()
 }
 
-/// The batch that came last, of blocks of `bytes` each.
-pub(super) fn take(size: usize, bytes: usize) -> Option<Vec<NonNull<u8>>> {
-    let shelf = &SHELVES[size];
-    if shelf.len.load(Ordering::Relaxed) == 0 {
-        return None;
+/// The batch that came last.
+pub(super) fn take(size: usize) -> Option<Vec<NonNull<u8>>> {
+    SHELVES[size].take_if(VecDeque::pop_back)
+}
+
+impl Shelf {
+    fn take_if(
+        &self,
+        pop: impl FnOnce(&mut VecDeque<Batch>) -> Option<Batch>,
+    ) -> Option<Vec<NonNull<u8>>> {
+        if self.len.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut batches = self.batches.try_lock()?;
+        let batch = pop(&mut batches)?;
+        self.len.store(batches.len(), Ordering::Relaxed);
+        Some(batch.blocks)
     }
-    let mut batches = shelf.batches.try_lock()?;
-    let Batch(batch) = batches.pop()?;
-    shelf.len.store(batches.len(), Ordering::Relaxed);
-    BYTES.fetch_sub(batch.len() * bytes, Ordering::Relaxed);
-    Some(batch)
+
+    /// See [`trim`]; at most `left` batches.
+    fn trim(&self, size: usize, now: Moment, age: Duration, left: &mut usize) -> Option<Moment> {
+        let due = |since: Moment| since.saturating_add(age);
+        while *left > 0 {
+            let old = self.take_if(|batches| {
+                let oldest = batches.front()?;
+                if due(oldest.since) <= now { batches.pop_front() } else { None }
+            });
+            let Some(old) = old else { break };
+            blocks::deallocate(old, size);
+            *left -= 1;
+        }
+        if self.len.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        match self.batches.try_lock() {
+            Some(batches) => Some(due(batches.front()?.since)),
+            // Somebody is here, so there is something that is younger.
+            None => Some(due(now)),
+        }
+    }
+}
+
+/// Gives blocks that have lain here for `age` back to the allocator, some thousands at most.
+///
+/// Returns when to call again, `None` if there is nothing left to give back.
+pub(crate) fn trim(now: Moment, age: Duration) -> Option<Moment> {
+    let mut left = TRIM_MOST;
+    let shelves = SHELVES.iter().enumerate();
+    shelves.filter_map(|(size, shelf)| shelf.trim(size, now, age, &mut left)).min()
+}
+
+/// As [`trim`], for the blocks of one size.
+#[cfg(test)]
+pub(super) fn trim_size(size: usize, now: Moment, age: Duration) -> Option<Moment> {
+    SHELVES[size].trim(size, now, age, &mut { usize::MAX })
 }

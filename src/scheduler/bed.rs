@@ -2,7 +2,7 @@
 
 use super::idle::Left;
 use super::worker::Worker;
-use crate::fiber::Batch;
+use crate::fiber::{self, Batch};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack;
@@ -116,7 +116,8 @@ impl Worker<'_> {
         let due = if before <= now {
             own.stacks_changed = false;
             let here = own.stacks.trim(now, age);
-            here.into_iter().chain(stack::trim(now, age)).min().unwrap_or(Moment::NEVER)
+            let shared = [stack::trim(now, age), fiber::trim(now, age)];
+            here.into_iter().chain(shared.into_iter().flatten()).min().unwrap_or(Moment::NEVER)
         } else if before == Moment::NEVER && self.has_new_stacks() {
             now.saturating_add(age)
         } else {
