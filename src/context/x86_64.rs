@@ -28,6 +28,14 @@ impl Context {
     pub(crate) const fn thread() -> Context {
         Context(std::ptr::null_mut())
     }
+
+    /// Where the frames begin that the flow returns through: what to fetch before it is continued. Null
+    /// if that is not known.
+    #[inline(always)]
+    #[allow(dead_code, reason = "a bench of the switch alone")]
+    pub(crate) fn frames(self) -> *const u8 {
+        self.0
+    }
 }
 
 /// MXCSR 0x1F80 and x87 control word 0x037F: all exceptions masked, round to nearest.

@@ -44,6 +44,17 @@ pub(crate) mod thread;
 #[path = "thread_loom.rs"]
 pub(crate) mod thread;
 
+/// Of a cache line; a guess where no more is known.
+const LINE: usize = 64;
+
+/// The first `N` lines from `place` on will be needed soon. Any address will do.
+#[inline(always)]
+pub(crate) fn prefetch_lines<const N: usize>(place: *const u8) {
+    for line in 0..N {
+        prefetch(place.wrapping_add(line * LINE));
+    }
+}
+
 /// The line at `place` will be needed soon. Any address will do.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {

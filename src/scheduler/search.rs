@@ -155,6 +155,8 @@ impl Worker<'_> {
             return;
         }
         for fiber in batch {
+            // SAFETY: held by us.
+            unsafe { fiber.prefetch() };
             self.push_quietly(fiber);
         }
         self.shared.notify();
@@ -212,6 +214,8 @@ impl Worker<'_> {
     pub(super) fn push_settled(&self, settled: Batch) -> bool {
         let some = !settled.is_empty();
         for fiber in settled {
+            // SAFETY: held by us.
+            unsafe { fiber.prefetch() };
             if !self.enqueued_elsewhere(fiber) {
                 self.push_quietly(fiber);
             }

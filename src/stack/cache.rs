@@ -43,10 +43,20 @@ impl Cache {
     pub(crate) fn pop(&mut self, size: StackSize) -> Option<Stack> {
         if size == self.default {
             if let Some(idle) = self.idle.pop() {
+                self.prefetch();
                 return Some(idle.stack);
             }
         }
         self.pop_shared(size)
+    }
+
+    /// Fetches the stack that comes out next but one: in a burst of fresh fibers none is in a cache, and
+    /// a fiber's first steps take less time than memory.
+    #[inline(always)]
+    fn prefetch(&self) {
+        if let Some(idle) = self.idle.len().checked_sub(2).and_then(|at| self.idle.get(at)) {
+            idle.stack.prefetch();
+        }
     }
 
     #[cold]

@@ -15,6 +15,7 @@
 
 use super::size::StackSize;
 use super::{memory, pool};
+use crate::primitives::prefetch_lines;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -22,6 +23,8 @@ use std::ptr::{self, NonNull};
 /// A cache line: the header's size and the step between colours.
 const LINE: usize = 64;
 const COLOURS: usize = 16;
+/// Lines that a fiber with small frames uses up to its first wait, the header's with them.
+const FIRST_LINES: usize = 10;
 
 /// What stands above the first frame of every stack in use.
 #[derive(Debug)]
@@ -165,6 +168,12 @@ impl Stack {
     #[inline]
     pub(crate) fn top(&self) -> *mut u8 {
         self.0.as_ptr().cast()
+    }
+
+    /// Somebody will run here soon: fetches the header and the lines of the first frames.
+    #[inline(always)]
+    pub(super) fn prefetch(&self) {
+        prefetch_lines::<FIRST_LINES>(self.top().wrapping_sub((FIRST_LINES - 1) * LINE));
     }
 
     /// The lowest usable address, right above the guard.
