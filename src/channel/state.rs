@@ -385,18 +385,21 @@ impl<T, W: Party> State<T, W> {
     #[inline]
     fn tell(&mut self, side: Side, wakes: &mut Wakes<W::Wake>) {
         if !self.list(side).is_empty() {
-            self.end_all(side, End::Look, wakes);
+            wakes.append(self.end_all(side, End::Look));
         }
     }
 
     #[cold]
-    fn end_all(&mut self, side: Side, end: End, wakes: &mut Wakes<W::Wake>) {
+    #[inline(never)]
+    fn end_all(&mut self, side: Side, end: End) -> Wakes<W::Wake> {
+        let mut wakes = Wakes::new();
         while let Some(node) = self.list(side).pop_front() {
             // SAFETY: just popped, under the lock; the slot stays as it is.
             if let Ok(wake) = unsafe { close(node, end, |_| {}) } {
                 wakes.add(wake);
             }
         }
+        wakes
     }
 
     /// One side is gone: ends every wait. Returns the messages that nobody will receive, for the
@@ -408,10 +411,10 @@ impl<T, W: Party> State<T, W> {
         wakes: &mut Wakes<W::Wake>,
     ) -> VecDeque<T> {
         self.disconnected = true;
-        self.end_all(Side::Send, End::Disconnected, wakes);
-        self.end_all(Side::Receive, End::Disconnected, wakes);
-        self.end_all(Side::WatchSend, End::Look, wakes);
-        self.end_all(Side::WatchReceive, End::Look, wakes);
+        wakes.append(self.end_all(Side::Send, End::Disconnected));
+        wakes.append(self.end_all(Side::Receive, End::Disconnected));
+        wakes.append(self.end_all(Side::WatchSend, End::Look));
+        wakes.append(self.end_all(Side::WatchReceive, End::Look));
         if receivers_gone { std::mem::take(&mut self.queue) } else { VecDeque::new() }
     }
 }

@@ -74,6 +74,7 @@ impl State {
         State { word: AtomicU64::new(word), turn: AtomicBool::new(false), marks: Marks::new() }
     }
 
+    #[inline(always)]
     fn turn(&self) -> bool {
         self.turn.load(Ordering::Relaxed)
     }

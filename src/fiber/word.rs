@@ -68,19 +68,23 @@ pub(super) const WAIT: u64 =
 pub(crate) struct Snapshot(pub(super) u64);
 
 impl Snapshot {
+    #[inline(always)]
     pub(super) fn phase(self) -> u64 {
         self.0 & PHASE
     }
 
     /// What whoever takes the waiter out of its parked state must do.
+    #[inline(always)]
     pub(super) fn how_to_wake(self) -> Settle {
         if self.is(BLOCKS) { Settle::Unblock } else { Settle::Wake }
     }
 
+    #[inline(always)]
     pub(super) fn with_phase(self, phase: u64) -> Snapshot {
         Snapshot((self.0 & !WAIT) | phase)
     }
 
+    #[inline(always)]
     pub(super) fn settled(self, outcome: Outcome) -> Snapshot {
         let (code, result) = match outcome {
             Outcome::Woken(result) => (1, result),
@@ -91,16 +95,19 @@ impl Snapshot {
         Snapshot((self.0 & !WAIT) | wait)
     }
 
+    #[inline(always)]
     pub(super) fn in_turn(self, turn: bool) -> Snapshot {
         Snapshot(if turn { self.0 | TURN } else { self.0 & !TURN })
     }
 
     /// Has the wait of this turn been settled?
+    #[inline(always)]
     pub(super) fn is_settled_in(self, turn: bool) -> bool {
         self.phase() == SETTLED && self.is(TURN) == turn
     }
 
     /// How the wait ended; `Woken(0)` for one that a permit ended.
+    #[inline(always)]
     pub(crate) fn outcome(self) -> Outcome {
         match (self.0 & OUTCOME) >> OUTCOME_SHIFT {
             2 => Outcome::TimedOut,
@@ -109,6 +116,7 @@ impl Snapshot {
         }
     }
 
+    #[inline(always)]
     pub(super) fn is(self, flag: u64) -> bool {
         self.0 & flag != 0
     }
@@ -127,6 +135,7 @@ impl Snapshot {
         self.is(STALE)
     }
 
+    #[inline(always)]
     pub(crate) fn is_parked(self) -> bool {
         self.phase() == PARKED
     }
