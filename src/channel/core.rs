@@ -5,11 +5,11 @@ use super::error::{RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, 
 use super::node::{End, Lost, Node, Party, Wakes};
 use super::state::{Collected, Received, Sent, Side, State};
 use crate::cancel;
-use crate::fiber::{Late, WaiterPtr, Wake};
+use crate::fiber::{self, Late, WaiterPtr, Wake};
 use crate::park::{self, Outcome, Parking, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
-use crate::primitives::sync::{Lock, LockGuard};
+use crate::primitives::sync::{BiasedGuard, BiasedLock, Caller};
 use std::collections::VecDeque;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
@@ -26,10 +26,11 @@ impl Party for WaiterPtr {
 
 pub(super) type Entry = Node<WaiterPtr>;
 pub(super) type Woken = Wakes<Wake>;
+pub(super) type Locked<'a, T> = BiasedGuard<'a, State<T, WaiterPtr>>;
 
 /// What the handles of one channel share.
 pub(super) struct Core<T> {
-    state: Lock<State<T, WaiterPtr>>,
+    state: BiasedLock<State<T, WaiterPtr>>,
     capacity: Option<usize>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
@@ -41,20 +42,27 @@ enum Unsent {
     Disconnected,
 }
 
+#[inline]
 fn has_passed(deadline: Option<Moment>) -> bool {
     deadline.is_some_and(|deadline| deadline <= Moment::now())
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn deliver(wakes: Woken) {
-    wakes.each(park::wake);
+    wakes.each(wake);
+}
+
+/// One copy for all: it is long, and who sends or receives without a partner goes past it.
+#[inline(never)]
+fn wake(wake: Wake) {
+    park::wake(wake);
 }
 
 impl<T> Core<T> {
     /// With one sender and one receiver.
     pub(super) fn new(capacity: Option<usize>) -> Core<T> {
         Core {
-            state: Lock::new(State::new(capacity)),
+            state: BiasedLock::new(State::new(capacity)),
             capacity,
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
@@ -66,16 +74,16 @@ impl<T> Core<T> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.state.lock().len()
+        self.lock().len()
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.state.lock().is_full()
+        self.lock().is_full()
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> LockGuard<'_, State<T, WaiterPtr>> {
-        self.state.lock()
+    pub(super) fn lock(&self) -> Locked<'_, T> {
+        self.state.lock(fiber::caller())
     }
 
     /// Runs `step` on the state, then wakes whom it settled.
@@ -85,7 +93,7 @@ impl<T> Core<T> {
         step: impl FnOnce(&mut State<T, WaiterPtr>, &mut Woken) -> R,
     ) -> R {
         let mut wakes = Wakes::new();
-        let result = step(&mut self.state.lock(), &mut wakes);
+        let result = step(&mut self.lock(), &mut wakes);
         deliver(wakes);
         result
     }
@@ -110,10 +118,10 @@ impl<T> Core<T> {
         message: T,
         deadline: Option<Moment>,
     ) -> Result<(), SendTimeoutError<T>> {
-        park::charge_current();
+        let caller = park::charge_caller();
         let mut message = Unwound(ManuallyDrop::new(message));
         // SAFETY: it holds a message, and is left alone until the answer is there.
-        let sent = unsafe { self.send_from(&raw mut *message.0, deadline) };
+        let sent = unsafe { self.send_from(caller, &raw mut *message.0, deadline) };
         let mut take = || {
             // SAFETY: it was not sent, so it is still here; the guard is forgotten below.
             unsafe { ManuallyDrop::take(&mut message.0) }
@@ -133,9 +141,14 @@ impl<T> Core<T> {
     ///
     /// `from` holds a message and stays; `Ok` means that it has been moved out.
     #[inline]
-    unsafe fn send_from(&self, from: *mut T, deadline: Option<Moment>) -> Result<(), Unsent> {
+    unsafe fn send_from(
+        &self,
+        caller: Caller,
+        from: *mut T,
+        deadline: Option<Moment>,
+    ) -> Result<(), Unsent> {
         let mut wakes = Wakes::new();
-        let mut state = self.state.lock();
+        let mut state = self.state.lock(caller);
         // SAFETY: passed on.
         match unsafe { state.send(from, &mut wakes) } {
             Sent::Done => {
@@ -149,7 +162,7 @@ impl<T> Core<T> {
         }
         let wait = Wait { deadline, ..Wait::cancellable("send to a channel") };
         // SAFETY: the send was not possible, under this lock.
-        match unsafe { self.wait(state, wakes, Side::Send, from.cast(), wait) } {
+        match unsafe { self.wait(state, Side::Send, from.cast(), wait) } {
             Ok(End::Done) => Ok(()),
             Ok(_) => Err(Unsent::Disconnected),
             Err(Outcome::Cancelled) => cancel::unwind(),
@@ -190,10 +203,10 @@ impl<T> Core<T> {
 
     #[inline]
     pub(super) fn recv(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
-        park::charge_current();
+        let caller = park::charge_caller();
         let mut message = MaybeUninit::uninit();
         // SAFETY: room for a message, which stays.
-        unsafe { self.recv_into(message.as_mut_ptr(), deadline)? };
+        unsafe { self.recv_into(caller, message.as_mut_ptr(), deadline)? };
         // SAFETY: so says the answer.
         Ok(unsafe { message.assume_init() })
     }
@@ -206,12 +219,13 @@ impl<T> Core<T> {
     #[inline]
     unsafe fn recv_into(
         &self,
+        mut caller: Caller,
         to: *mut T,
         deadline: Option<Moment>,
     ) -> Result<(), RecvTimeoutError> {
         loop {
             let mut wakes = Wakes::new();
-            let mut state = self.state.lock();
+            let mut state = self.state.lock(caller);
             // SAFETY: passed on.
             let received = unsafe { state.receive(to, &mut wakes) };
             let promised = match received {
@@ -230,7 +244,7 @@ impl<T> Core<T> {
                 Received::Empty => {
                     let wait = Wait { deadline, ..Wait::cancellable("receive from a channel") };
                     // SAFETY: the receive was not possible, under this lock.
-                    match unsafe { self.wait(state, wakes, Side::Receive, to.cast(), wait) } {
+                    match unsafe { self.wait(state, Side::Receive, to.cast(), wait) } {
                         Ok(End::Done) => return Ok(()),
                         Ok(End::Disconnected) => return Err(RecvTimeoutError::Disconnected),
                         Ok(end) => end == End::Promised,
@@ -243,6 +257,7 @@ impl<T> Core<T> {
             if promised && unsafe { self.collect(to) } {
                 return Ok(());
             }
+            caller = fiber::caller();
         }
     }
 
@@ -255,7 +270,7 @@ impl<T> Core<T> {
     /// a message.
     #[cold]
     pub(super) unsafe fn collect(&self, to: *mut T) -> bool {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         // SAFETY: passed on.
         match unsafe { state.collect(to) } {
             Collected::Done => true,
@@ -263,7 +278,7 @@ impl<T> Core<T> {
             Collected::NotYet => {
                 let wait = Wait::new("receive from a chosen sender");
                 // SAFETY: not possible yet, under this lock.
-                let end = unsafe { self.wait(state, Wakes::new(), Side::Collect, to.cast(), wait) };
+                let end = unsafe { self.wait(state, Side::Collect, to.cast(), wait) };
                 end == Ok(End::Done)
             }
         }
@@ -279,8 +294,7 @@ impl<T> Core<T> {
     #[inline(never)]
     unsafe fn wait(
         &self,
-        mut state: LockGuard<'_, State<T, WaiterPtr>>,
-        mut wakes: Woken,
+        mut state: Locked<'_, T>,
         side: Side,
         slot: *mut (),
         wait: Wait,
@@ -288,6 +302,8 @@ impl<T> Core<T> {
         let parking = Parking::begin();
         let node = Entry::new(parking.waiter(), 0, slot);
         let linked = Linked { core: self, node: NonNull::from(&node), side };
+        // Of those whom the attempt found nobody has been settled, or it would have succeeded.
+        let mut wakes = Wakes::new();
         // SAFETY: `linked` unlinks it before it goes, however this ends.
         unsafe { state.link(linked.node, side, &mut wakes) };
         drop(state);
@@ -297,7 +313,7 @@ impl<T> Core<T> {
         let Outcome::Woken(_) = outcome else { return Err(outcome) };
         if node.end() == End::Open {
             // Settled, and the settler still holds the lock.
-            drop(self.state.lock());
+            drop(self.lock());
         }
         std::mem::forget(linked);
         node.reclaim();
@@ -371,6 +387,6 @@ struct Linked<'a, T> {
 impl<T> Drop for Linked<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the node outlives this, and was linked with this side or not yet.
-        unsafe { self.core.state.lock().unlink(self.node, self.side) };
+        unsafe { self.core.lock().unlink(self.node, self.side) };
     }
 }

@@ -11,8 +11,8 @@ use super::locals::Locals;
 use super::scopes::Marks;
 use super::thread::ThreadBlock;
 use crate::primitives::random::seed;
-use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
+use crate::primitives::sync::{Arc, Caller};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
@@ -84,6 +84,15 @@ pub(crate) fn seat() -> *const Seat {
     // SAFETY: empty; it keeps the function from being seen as pure.
     unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
     seat
+}
+
+/// The calling thread as biased locks know it: by its seat, so that a plain thread gets no bias.
+///
+/// Good until the calling fiber's next switch.
+#[inline(always)]
+pub(crate) fn caller() -> Caller {
+    // SAFETY: a seat is one thread's at a time, and goes to another by way of the allocation that it is in.
+    unsafe { Caller::of(seat()) }
 }
 
 /// Sets this thread's seat and returns the former one. Called on the worker's own stack.

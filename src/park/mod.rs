@@ -21,7 +21,7 @@ use crate::driver::Timer;
 use crate::fiber::{self, Ends, FiberPtr, Scopes, State, ThreadBlock, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::primitives::sync::{Arc, OnceLock};
+use crate::primitives::sync::{Arc, Caller, OnceLock};
 use crate::primitives::thread;
 use crate::scheduler::{self, Shared};
 use std::pin::pin;
@@ -321,20 +321,31 @@ pub(crate) fn charge(fiber: FiberPtr) {
 /// Charges the caller if it is a fiber; see [`charge`]. One look at the seat.
 #[inline]
 pub(crate) fn charge_current() {
+    charge_caller();
+}
+
+/// As [`charge_current`], for whoever goes on with a biased lock.
+#[inline]
+pub(crate) fn charge_caller() -> Caller {
+    let seat = fiber::seat();
     // SAFETY: valid until the next switch, and not used after it.
-    let Some(seat) = (unsafe { fiber::seat().as_ref() }) else { return };
-    match (seat.current(), seat.operations.get()) {
-        (None, _) => {}
-        (Some(_), 0) => charge_last(),
-        (Some(_), n) => seat.operations.set(n - 1),
+    if let Some(seat) = unsafe { seat.as_ref() } {
+        match (seat.current(), seat.operations.get()) {
+            (None, _) => {}
+            (Some(_), 0) => return charge_last(),
+            (Some(_), n) => seat.operations.set(n - 1),
+        }
     }
+    // SAFETY: as `fiber::caller`; there was no switch.
+    unsafe { Caller::of(seat) }
 }
 
 #[cold]
-fn charge_last() {
+fn charge_last() -> Caller {
     if let Some(fiber) = current_fiber() {
         charge(fiber);
     }
+    fiber::caller()
 }
 
 /// Charges the caller if it is a fiber that has operations left; false if it must let others run first.

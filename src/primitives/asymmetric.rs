@@ -22,6 +22,11 @@ pub(crate) fn light() {
     }
 }
 
+/// Does the frequent side pay nothing?
+pub(crate) fn is_light() -> bool {
+    EXPEDITED.load(Ordering::Relaxed)
+}
+
 /// The rare side's fence; a system call.
 #[cold]
 pub(crate) fn heavy() {

@@ -28,13 +28,13 @@
 use super::asymmetric;
 use super::sync::UnsafeCell;
 use super::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use bed::Bed;
+pub(super) use bed::Bed;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 #[derive(Debug)]
-struct RawLock {
+pub(super) struct RawLock {
     locked: AtomicU8,
     sleepers: AtomicU32,
     bed: Bed,
@@ -44,13 +44,27 @@ const FREE: u8 = 0;
 const TAKEN: u8 = 1;
 
 impl RawLock {
+    pub(super) const FREE: u8 = FREE;
+
+    const_unless_loom! {
+        pub(super) fn new() -> RawLock {
+            RawLock { locked: AtomicU8::new(FREE), sleepers: AtomicU32::new(0), bed: Bed::new() }
+        }
+    }
+
+    /// What the owner stores [`FREE`](RawLock::FREE) to.
+    #[inline(always)]
+    pub(super) fn word(&self) -> &AtomicU8 {
+        &self.locked
+    }
+
     #[inline(always)]
     fn try_lock(&self) -> bool {
         self.locked.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline(always)]
-    fn lock(&self) {
+    pub(super) fn lock(&self) {
         if !self.try_lock() {
             self.lock_slowly();
         }
@@ -61,9 +75,24 @@ impl RawLock {
     fn unlock(&self) {
         self.locked.store(FREE, Ordering::Release);
         asymmetric::light();
-        if self.sleepers.load(Ordering::Relaxed) != 0 {
+        if self.has_sleepers() {
             self.wake();
         }
+    }
+
+    /// By the owner, after its store and the light fence.
+    #[inline(always)]
+    pub(super) fn has_sleepers(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) != 0
+    }
+
+    /// From now on whoever leaves after the heavy fence sees that somebody waits.
+    pub(super) fn count_sleeper(&self) {
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn uncount_sleeper(&self) {
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     #[cold]
@@ -72,7 +101,7 @@ impl RawLock {
         if self.spin() {
             return;
         }
-        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        self.count_sleeper();
         // Before the fence: from now on the light fences are light only if the heavy ones are heavy.
         asymmetric::register();
         asymmetric::heavy();
@@ -82,12 +111,12 @@ impl RawLock {
                 break;
             }
         }
-        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        self.uncount_sleeper();
     }
 
     #[cold]
     #[inline(never)]
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         self.bed.wake_one(&self.locked);
     }
 
@@ -128,21 +157,21 @@ mod bed {
     use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, park, unpark_one};
 
     #[derive(Debug)]
-    pub(super) struct Bed;
+    pub(in crate::primitives) struct Bed;
 
     impl Bed {
-        pub(super) const fn new() -> Bed {
+        pub(in crate::primitives) const fn new() -> Bed {
             Bed
         }
 
         /// Sleeps on `word` unless `still` is false, which is asked under the queue's lock.
-        pub(super) fn sleep<W>(&self, word: &W, still: impl FnOnce() -> bool) {
+        pub(in crate::primitives) fn sleep<W>(&self, word: &W, still: impl FnOnce() -> bool) {
             let key = std::ptr::from_ref(word) as usize;
             // SAFETY: the key is an address of the lock's own; no callback panics or calls back.
             unsafe { park(key, still, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, None) };
         }
 
-        pub(super) fn wake_one<W>(&self, word: &W) {
+        pub(in crate::primitives) fn wake_one<W>(&self, word: &W) {
             let key = std::ptr::from_ref(word) as usize;
             // SAFETY: as above.
             unsafe { unpark_one(key, |_| DEFAULT_UNPARK_TOKEN) };
@@ -156,24 +185,24 @@ mod bed {
     use crate::primitives::sync::{Condvar, Mutex};
 
     #[derive(Debug)]
-    pub(super) struct Bed {
+    pub(in crate::primitives) struct Bed {
         queue: Mutex<()>,
         woken: Condvar,
     }
 
     impl Bed {
-        pub(super) fn new() -> Bed {
+        pub(in crate::primitives) fn new() -> Bed {
             Bed { queue: Mutex::new(()), woken: Condvar::new() }
         }
 
-        pub(super) fn sleep<W>(&self, _: &W, still: impl FnOnce() -> bool) {
+        pub(in crate::primitives) fn sleep<W>(&self, _: &W, still: impl FnOnce() -> bool) {
             let mut queue = self.queue.lock();
             if still() {
                 self.woken.wait(&mut queue);
             }
         }
 
-        pub(super) fn wake_one<W>(&self, _: &W) {
+        pub(in crate::primitives) fn wake_one<W>(&self, _: &W) {
             drop(self.queue.lock());
             self.woken.notify_one();
         }
@@ -196,9 +225,7 @@ unsafe impl<T: Send> Send for Lock<T> {}
 impl<T> Lock<T> {
     const_unless_loom! {
         pub(crate) fn new(value: T) -> Lock<T> {
-            let (locked, sleepers) = (AtomicU8::new(FREE), AtomicU32::new(0));
-            let raw = RawLock { locked, sleepers, bed: Bed::new() };
-            Lock { raw, value: UnsafeCell::new(value) }
+            Lock { raw: RawLock::new(), value: UnsafeCell::new(value) }
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) mod asymmetric;
 #[cfg(loom)]
 #[path = "asymmetric_loom.rs"]
 pub(crate) mod asymmetric;
+#[cfg(any(test, not(loom)))]
+mod biased;
 pub(crate) mod clock;
 #[cfg(any(test, not(loom)))]
 mod lock;
