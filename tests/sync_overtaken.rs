@@ -10,6 +10,7 @@
 //! | so also beside the workers | `past_its_budget_a_fiber_beside_the_workers_waits_too` | a yield; every token near |
 //! | a read-write lock, far: 15 times, then in the queue's order | `a_writer_that_does_not_come_is_passed_over` | never served past the limit; every token near |
 //! | near: made way for after 15 times | `one_makes_way_for_a_writer_that_is_near` | every token far |
+//! | readers in a row go together | `readers_in_a_row_go_together` | those behind the first left in the queue |
 //! | else it is charged, and yields | `a_greedy_fiber_is_charged` (`sync_fair.rs`) | no charge |
 
 mod sync_support;
@@ -308,6 +309,28 @@ fn one_makes_way_for_a_writer_that_is_near() {
             assert_eq!(reads as u64, WRITES_PAST);
             waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
             assert_eq!(*order.read().unwrap(), ["first", "second"]);
+        });
+    });
+}
+
+/// Readers that stand behind one another: the first to get the lock takes the other along.
+#[test]
+fn readers_in_a_row_go_together() {
+    within(LONG, || {
+        one_worker().run(|| {
+            let (lock, both) = (Arc::new(RwLock::new(())), Arc::new(volt::sync::Barrier::new(2)));
+            let guard = lock.write().unwrap();
+            let readers = [(); 2].map(|()| {
+                let (lock, both) = (Arc::clone(&lock), Arc::clone(&both));
+                let reader = volt::go(move || {
+                    let _guard = lock.read().unwrap();
+                    both.wait();
+                });
+                volt::yield_now();
+                reader
+            });
+            drop(guard);
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
         });
     });
 }

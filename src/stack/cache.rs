@@ -29,12 +29,14 @@ struct Idle {
 pub(crate) struct Cache {
     default: StackSize,
     idle: Vec<Idle>,
+    /// So many of the oldest came from the shared pool, and are in no cache of the processor.
+    cold: usize,
 }
 
 impl Cache {
     /// A cache for stacks of `default`; other sizes go to the shared pool directly.
     pub(crate) fn new(default: StackSize) -> Cache {
-        Cache { default, idle: Vec::with_capacity(BOUND) }
+        Cache { default, idle: Vec::with_capacity(BOUND), cold: 0 }
     }
 
     /// The newest idle stack, from here or from the shared pool. `None` means that only
@@ -50,12 +52,14 @@ impl Cache {
         self.pop_shared(size)
     }
 
-    /// Fetches the stack that comes out next but one: in a burst of fresh fibers none is in a cache, and
-    /// a fiber's first steps take less time than memory.
+    /// Fetches the stack that comes out next but one, if it is cold: in a burst of fresh fibers all are,
+    /// and a fiber's first steps take less time than memory.
     #[inline(always)]
-    fn prefetch(&self) {
-        if let Some(idle) = self.idle.len().checked_sub(2).and_then(|at| self.idle.get(at)) {
-            idle.stack.prefetch();
+    fn prefetch(&mut self) {
+        let left = self.idle.len();
+        self.cold = self.cold.min(left);
+        if self.cold + 1 >= left && left >= 2 {
+            self.idle[left - 2].stack.prefetch();
         }
     }
 
@@ -69,6 +73,7 @@ impl Cache {
         };
         let since = batch.since;
         self.idle.extend(batch.stacks.into_iter().map(|stack| Idle { stack, since }));
+        self.cold = self.idle.len();
         self.idle.pop().map(|idle| idle.stack)
     }
 
@@ -138,6 +143,7 @@ impl Cache {
     fn oldest(&mut self, count: usize) -> Option<Batch> {
         let count = count.min(self.idle.len());
         let since = self.idle[..count].iter().map(|idle| idle.since).max()?;
+        self.cold = self.cold.saturating_sub(count);
         let stacks = self.idle.drain(..count).map(|idle| idle.stack).collect();
         Some(Batch { since, stacks })
     }

@@ -49,7 +49,7 @@ const QUEUED: u32 = 2;
 const WAKING: u32 = 4;
 const TURN: u32 = 8;
 /// The token and how often it was overtaken.
-const TOKEN: u32 = WAKING | 15 * TURN;
+const TOKEN: u32 = WAKING | (15 * TURN);
 const READER: u32 = 16 * TURN;
 /// From here on the token has been out for too long.
 const LIMIT: u32 = OVERTAKEN * TURN;
@@ -90,7 +90,7 @@ impl Want {
             return Some(self.owned(word));
         }
         match word < READER && word & WAKING != 0 {
-            true if word & TOKEN < WAKING | LIMIT => Some(self.owned(word + TURN)),
+            true if word & TOKEN < (WAKING | LIMIT) => Some(self.owned(word + TURN)),
             true if past && word & QUEUED == 0 => Some(self.owned(word)),
             _ => None,
         }
@@ -206,7 +206,7 @@ impl RawRwLock {
     #[inline]
     fn is_to_serve(&self, word: u32) -> bool {
         word & QUEUED != 0
-            && (word & WAKING == 0 || word & TOKEN >= WAKING | LIMIT && !self.is_token_near())
+            && (word & WAKING == 0 || word & TOKEN >= (WAKING | LIMIT) && !self.is_token_near())
     }
 
     #[cold]
