@@ -1,6 +1,7 @@
 //! What a worker owns: its queues, its bed, its counters, its stacks.
 
 use super::gate::Gate;
+use super::hold_off::Patience;
 use super::locked_queue::LockedQueue;
 use super::parker::Parker;
 use super::ring::Ring;
@@ -68,6 +69,7 @@ pub(super) struct Own {
     pub(super) mail_first: bool,
     /// Fibers that have started here, have not ended, and may not move.
     pub(super) homed: usize,
+    pub(super) patience: Patience,
 }
 
 // SAFETY: `own` is reached through `Core::own` only, by the worker that holds the core.
@@ -100,6 +102,7 @@ impl Core {
                 lifo_run: 0,
                 mail_first: false,
                 homed: 0,
+                patience: Patience::new(),
             }),
         }
     }

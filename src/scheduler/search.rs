@@ -174,7 +174,10 @@ impl Worker<'_> {
             self.searching.set(true);
         }
         self.hold_off();
-        self.steal().or_else(|| self.take_from_injector())
+        self.steal().or_else(|| {
+            self.own().patience.forget();
+            self.take_from_injector()
+        })
     }
 
     /// A searcher that found work stops being one; the last to do so wakes the next.

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::primitives::sync::atomic::Ordering;
-use crate::scheduler::hold_off::{FLOWING, Look, PAYS};
+use crate::scheduler::hold_off::{FLOWING, Look, PAYS, Patience};
+
+const PATIENCE: Duration = Duration::from_micros(20);
 
 fn at(micros: u64) -> Moment {
     Moment::from_nanos(1_000_000_000 + micros * 1_000)
@@ -23,7 +25,7 @@ fn holds_off(bench: &Bench<'_>) -> bool {
 
 #[test]
 fn a_worker_that_stands_still_is_robbed() {
-    let mut look = Look::new(at(0), 7);
+    let mut look = Look::new(at(0), PATIENCE, 7);
     assert!(look.goes_on(at(1), 7) && look.goes_on(at(4), 7));
     assert!(look.goes_on(at(4), 8), "it went on");
     assert!(look.goes_on(at(8), 8));
@@ -32,11 +34,34 @@ fn a_worker_that_stands_still_is_robbed() {
 
 #[test]
 fn patience_ends() {
-    let mut look = Look::new(at(0), 0);
+    let mut look = Look::new(at(0), PATIENCE, 0);
     for micros in 1..20 {
         assert!(look.goes_on(at(micros), micros), "{micros}");
     }
     assert!(!look.goes_on(at(20), 20));
+}
+
+#[test]
+fn patience_grows_with_steals_that_do_not_pay() {
+    let mut patience = Patience::new();
+    let mut now = 0;
+    let mut looks_on_after = |busy: Option<u64>| {
+        let looked_on = patience.again(at(now));
+        now += looked_on.as_micros() as u64;
+        patience.ends(at(now));
+        match busy {
+            Some(busy) => now += busy,
+            None => patience.forget(),
+        }
+        looked_on.as_micros()
+    };
+    let little = [(); 6].map(|()| looks_on_after(Some(19)));
+    assert_eq!(little, [20, 40, 80, 160, 320, 320]);
+    assert_eq!(looks_on_after(None), 320);
+    assert_eq!(looks_on_after(Some(319)), 320, "nothing was there to steal");
+    assert_eq!(looks_on_after(Some(320)), 320);
+    assert_eq!(looks_on_after(Some(20)), 20, "it paid");
+    assert_eq!(looks_on_after(Some(20)), 20);
 }
 
 #[test]
