@@ -2,11 +2,14 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use volt::runtime::Builder;
+use volt::sync::{Arc, Event};
 
 struct Counting;
 
 static MADE: AtomicUsize = AtomicUsize::new(0);
+static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: as the system's, which does the work.
 unsafe impl GlobalAlloc for Counting {
@@ -17,6 +20,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        GIVEN_BACK.fetch_add(1, Ordering::Relaxed);
         // SAFETY: passed on.
         unsafe { System.dealloc(block, layout) }
     }
@@ -37,6 +41,7 @@ fn made(f: impl FnOnce()) -> usize {
 fn what_fibers_allocate() {
     a_fiber_is_one_allocation_and_its_end_none();
     a_small_fiber_after_another_is_no_allocation_at_all();
+    what_a_burst_has_used_goes_back_to_the_allocator();
 }
 
 fn a_fiber_is_one_allocation_and_its_end_none() {
@@ -71,4 +76,29 @@ fn a_small_fiber_after_another_is_no_allocation_at_all() {
         made(many)
     });
     assert_eq!(again, 0);
+}
+
+/// All blocks of a burst end on a shelf that the threads share, but for some hundred, and leave that as idle
+/// stacks do: by age, from workers that go to sleep.
+fn what_a_burst_has_used_goes_back_to_the_allocator() {
+    const FIBERS: usize = 20_000;
+    const KEPT: usize = 2_000;
+    let in_use = || MADE.load(Ordering::SeqCst) - GIVEN_BACK.load(Ordering::SeqCst);
+    let runtime = Builder::new().workers(2).stack_age(Duration::from_millis(1)).build().unwrap();
+    let all_are_there = Arc::new(Event::new());
+    let before = in_use();
+    let fibers: Vec<_> = (0..FIBERS)
+        .map(|_| {
+            let all_are_there = Arc::clone(&all_are_there);
+            runtime.go(move || all_are_there.wait())
+        })
+        .collect();
+    assert!(in_use() > before + FIBERS);
+    all_are_there.set();
+    fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    let start = Instant::now();
+    while in_use() > before + KEPT {
+        assert!(start.elapsed() < Duration::from_secs(60), "the blocks of a burst are still kept");
+        std::thread::yield_now();
+    }
 }
