@@ -9,6 +9,7 @@ use crate::run::Run;
 pub const CASE: Case = Case {
     name: "fan_out",
     part: Part::Beside,
+    go: false,
     bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio)],
     rows: &[Row {
         key: "figure",
