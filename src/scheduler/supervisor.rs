@@ -38,6 +38,8 @@ const RELIEF: Duration = Duration::from_millis(1);
 /// It watches the poller if that is left so often in the time of one such look: then the looks cost
 /// less than the wakes that they save.
 const OFTEN: u128 = 4;
+/// So many looks that find it as before end the watch, however long the period is.
+const IDLE: u32 = 32;
 
 /// A fiber that has kept its thread for longer than the supervisor's period.
 #[derive(Clone, Debug)]
@@ -182,13 +184,19 @@ impl Supervisor<'_> {
         self.watches_poller = often;
     }
 
-    /// Sleeps for `pause`, with looks after the poller.
-    fn watch_poller(&self, pause: Duration) {
+    /// Sleeps for `pause`, with looks after the poller for as long as that is left now and then.
+    fn watch_poller(&mut self, pause: Duration) {
         let end = Moment::now().saturating_add(pause);
-        let mut left = self.shared.poller.left();
-        while Moment::now() < end && !self.shared.is_stopping() {
+        let (mut left, mut idle) = (self.shared.poller.left(), 0);
+        while idle < IDLE && Moment::now() < end && !self.shared.is_stopping() {
             self.shared.watch.sleep(Some(RELIEF.min(pause)));
-            left = self.shared.look_after_poller(left);
+            let before = left;
+            left = self.shared.look_after_poller(before);
+            idle = if left == before { idle + 1 } else { 0 };
+        }
+        if idle == IDLE {
+            self.decide_on_watch(None);
+            self.shared.watch.sleep(Some(end.since(Moment::now())));
         }
     }
 
