@@ -107,7 +107,7 @@ pub(crate) fn trim(now: Moment, age: Duration) -> Option<Moment> {
 }
 
 /// As [`trim`], for the blocks of one size.
-#[cfg(test)]
+#[cfg(all(test, not(any(volt_asan, volt_tsan))))]
 pub(super) fn trim_size(size: usize, now: Moment, age: Duration) -> Option<Moment> {
     SHELVES[size].trim(size, now, age, &mut { usize::MAX })
 }
