@@ -7,9 +7,10 @@
 //! allocator gets back what has not been needed for a while.
 
 use super::blocks::{self, SIZES};
+use super::tls::seat;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Mutex;
-use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -18,6 +19,12 @@ use std::time::Duration;
 const LEAST: usize = 32;
 /// The most batches that one call of [`trim`] gives back: about a millisecond's worth.
 const TRIM_MOST: usize = 128;
+
+/// The most batches of a size that plain threads add to: no worker need be awake to give them back.
+const OF_PLAIN_THREADS: usize = 32;
+
+/// Blocks have come since a worker last asked.
+static NEWS: AtomicBool = AtomicBool::new(false);
 
 /// Memory of empty blocks.
 struct Batch {
@@ -40,8 +47,8 @@ struct Shelf {
 static SHELVES: [Shelf; SIZES] =
     [const { Shelf { batches: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) } }; SIZES];
 
-/// Takes in blocks of a size; gives them back if they are few, or somebody else is here: nobody waits
-/// (in the child of a fork it would be for ever).
+/// Takes in blocks of a size; gives them back if they are few, or for a plain thread too many, or if
+/// somebody else is here: nobody waits (in the child of a fork it would be for ever).
 pub(super) fn give(mut blocks: Vec<NonNull<u8>>, size: usize) -> Vec<NonNull<u8>> {
     if blocks.len() < LEAST {
         return blocks;
@@ -50,9 +57,19 @@ pub(super) fn give(mut blocks: Vec<NonNull<u8>>, size: usize) -> Vec<NonNull<u8>
     let since = Moment::now();
     let shelf = &SHELVES[size];
     let Some(mut batches) = shelf.batches.try_lock() else { return blocks };
+    if batches.len() >= OF_PLAIN_THREADS && seat().is_null() {
+        return blocks;
+    }
     batches.push_back(Batch { blocks, since });
     shelf.len.store(batches.len(), Ordering::Relaxed);
+    NEWS.store(true, Ordering::Relaxed);
     Vec::new()
+}
+
+/// Have blocks come that no worker has in mind yet? Said once. A worker asks before it sleeps, so what
+/// it has brought itself is seen.
+pub(crate) fn has_news() -> bool {
+    NEWS.load(Ordering::Relaxed) && NEWS.swap(false, Ordering::Relaxed)
 }
 
 /// The batch that came last.

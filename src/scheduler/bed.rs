@@ -129,10 +129,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Have stacks become idle that nobody has in mind yet? Said once.
+    /// Have stacks become idle, or blocks, that nobody has in mind yet? Said once.
     fn has_new_stacks(&self) -> bool {
         let left = &self.shared.stacks_left;
         let left = left.load(Ordering::Relaxed) && left.swap(false, Ordering::Relaxed);
-        std::mem::take(&mut self.own().stacks_changed) || left
+        std::mem::take(&mut self.own().stacks_changed) | left | fiber::has_news()
     }
 }
