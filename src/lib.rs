@@ -94,7 +94,10 @@
 //! - **spawn site**: the line of code that started a fiber.
 
 #![warn(unreachable_pub)]
-#![cfg_attr(loom, allow(dead_code, unused_imports, reason = "what the models do not use"))]
+#![cfg_attr(
+    loom,
+    allow(dead_code, unused_imports, unreachable_pub, reason = "what the models do not use")
+)]
 
 // Under loom only the rooms whose protocols have models, and of them only those files.
 #[cfg(not(loom))]
@@ -129,6 +132,9 @@ mod util;
 
 #[cfg(not(loom))]
 pub mod cancel;
+#[cfg(loom)]
+#[path = "cancel/mod_loom.rs"]
+mod cancel;
 #[cfg(loom)]
 #[path = "channel/mod_loom.rs"]
 mod channel;

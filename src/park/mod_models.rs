@@ -1,5 +1,6 @@
 //! `park` as the models see it: a waiter is a lock and a condition variable of loom's, and whoever is
-//! marked as cancelled gives up each wait that allows it, at some moment after its node was linked.
+//! marked as cancelled gives up each wait that allows it, at some moment after its node was linked; and
+//! so does, in a wait with a deadline, whoever is marked as late.
 
 pub(crate) mod queue;
 
@@ -37,6 +38,7 @@ impl Wait {
 
 loom::thread_local! {
     static CANCELLED: Cell<bool> = Cell::new(false);
+    static LATE: Cell<bool> = Cell::new(false);
     static NEAR: Cell<bool> = Cell::new(false);
 }
 
@@ -45,6 +47,14 @@ pub(crate) fn cancelled<R>(f: impl FnOnce() -> R) -> R {
     CANCELLED.with(|cancelled| cancelled.set(true));
     let result = f();
     CANCELLED.with(|cancelled| cancelled.set(false));
+    result
+}
+
+/// Runs `f` as one whose deadlines pass.
+pub(crate) fn timed_out<R>(f: impl FnOnce() -> R) -> R {
+    LATE.with(|late| late.set(true));
+    let result = f();
+    LATE.with(|late| late.set(false));
     result
 }
 
@@ -110,6 +120,8 @@ impl Parking {
             }
             if wait.cancellable && CANCELLED.with(Cell::get) {
                 *ended = Some(Outcome::Cancelled);
+            } else if wait.deadline.is_some() && LATE.with(Cell::get) {
+                *ended = Some(Outcome::TimedOut);
             } else {
                 ended = self.0.condvar.wait(ended).unwrap();
             }

@@ -3,6 +3,7 @@
 use crate::cancel;
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use std::cell::Cell;
 use std::fmt;
@@ -66,15 +67,17 @@ impl fmt::Debug for BarrierWaitResult {
 }
 
 impl Barrier {
-    /// A barrier that `n` must reach; 0 is as 1.
-    ///
-    /// ```
-    /// static MEETING: volt::sync::Barrier = volt::sync::Barrier::new(1);
-    /// MEETING.wait();
-    /// ```
-    #[must_use]
-    pub const fn new(n: usize) -> Barrier {
-        Barrier { size: n, inner: Lock::new(Inner { arrived: 0, queue: Queue::new() }) }
+    const_unless_loom! {
+        /// A barrier that `n` must reach; 0 is as 1.
+        ///
+        /// ```
+        /// static MEETING: volt::sync::Barrier = volt::sync::Barrier::new(1);
+        /// MEETING.wait();
+        /// ```
+        #[must_use]
+        pub fn new(n: usize) -> Barrier {
+            Barrier { size: n, inner: Lock::new(Inner { arrived: 0, queue: Queue::new() }) }
+        }
     }
 
     /// Waits until all have arrived. The barrier can be used again at once.
@@ -144,3 +147,7 @@ impl fmt::Debug for Barrier {
         f.debug_struct("Barrier").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "barrier_models.rs"]
+mod models;

@@ -5,6 +5,7 @@ use crate::cancel;
 use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::clock::Moment;
+use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::convert::Infallible;
@@ -69,15 +70,17 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// One that nobody waits for.
-    ///
-    /// ```
-    /// static CHANGED: volt::sync::Condvar = volt::sync::Condvar::new();
-    /// CHANGED.notify_all();
-    /// ```
-    #[must_use]
-    pub const fn new() -> Condvar {
-        Condvar { waiting: AtomicUsize::new(0), queue: Lock::new(Queue::new()) }
+    const_unless_loom! {
+        /// One that nobody waits for.
+        ///
+        /// ```
+        /// static CHANGED: volt::sync::Condvar = volt::sync::Condvar::new();
+        /// CHANGED.notify_all();
+        /// ```
+        #[must_use]
+        pub fn new() -> Condvar {
+            Condvar { waiting: AtomicUsize::new(0), queue: Lock::new(Queue::new()) }
+        }
     }
 
     /// Frees the guard's lock, waits for a notification, takes the lock back.
@@ -302,3 +305,7 @@ impl fmt::Debug for Condvar {
         f.debug_struct("Condvar").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "condvar_models.rs"]
+mod models;

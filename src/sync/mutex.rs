@@ -3,6 +3,7 @@
 use super::poison::{self, Before, Flag};
 use super::raw_mutex::RawMutex;
 use crate::cancel;
+use crate::primitives::const_unless_loom;
 use crate::primitives::sync::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -78,14 +79,16 @@ pub struct MutexGuard<'a, T: ?Sized + 'a> {
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<T> Mutex<T> {
-    /// A free lock around `value`.
-    ///
-    /// ```
-    /// static COUNT: volt::sync::Mutex<u32> = volt::sync::Mutex::new(0);
-    /// *COUNT.lock().unwrap() += 1;
-    /// ```
-    pub const fn new(value: T) -> Mutex<T> {
-        Mutex { raw: RawMutex::new(), poison: Flag::new(), data: UnsafeCell::new(value) }
+    const_unless_loom! {
+        /// A free lock around `value`.
+        ///
+        /// ```
+        /// static COUNT: volt::sync::Mutex<u32> = volt::sync::Mutex::new(0);
+        /// *COUNT.lock().unwrap() += 1;
+        /// ```
+        pub fn new(value: T) -> Mutex<T> {
+            Mutex { raw: RawMutex::new(), poison: Flag::new(), data: UnsafeCell::new(value) }
+        }
     }
 
     /// The value, of a lock that nobody can hold any more.
@@ -201,6 +204,7 @@ impl<T: ?Sized> Mutex<T> {
     /// *mutex.get_mut().unwrap() = 2;
     /// assert_eq!(mutex.into_inner().unwrap(), 2);
     /// ```
+    #[cfg(not(loom))]
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.poison.wrap(self.data.get_mut())
     }

@@ -255,3 +255,7 @@ impl<T> fmt::Debug for Receiver<T> {
         f.debug_struct("Receiver").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "oneshot_models.rs"]
+mod models;

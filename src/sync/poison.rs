@@ -1,6 +1,7 @@
 //! Poisoning: a lock remembers that somebody panicked while holding it.
 
 use crate::cancel;
+use crate::primitives::const_unless_loom;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::thread;
 use std::fmt;
@@ -16,8 +17,10 @@ pub(super) struct Flag(AtomicBool);
 pub(super) struct Before(bool);
 
 impl Flag {
-    pub(super) const fn new() -> Flag {
-        Flag(AtomicBool::new(false))
+    const_unless_loom! {
+        pub(super) fn new() -> Flag {
+            Flag(AtomicBool::new(false))
+        }
     }
 
     #[inline]

@@ -4,6 +4,7 @@ use super::poison::{self, Flag};
 use super::raw_rwlock::RawRwLock;
 use super::rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
 use crate::cancel;
+use crate::primitives::const_unless_loom;
 use crate::primitives::sync::UnsafeCell;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -45,14 +46,16 @@ impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
 
 impl<T> RwLock<T> {
-    /// A free lock around `value`.
-    ///
-    /// ```
-    /// static LIMIT: volt::sync::RwLock<u32> = volt::sync::RwLock::new(10);
-    /// assert_eq!(*LIMIT.read().unwrap(), 10);
-    /// ```
-    pub const fn new(value: T) -> RwLock<T> {
-        RwLock { raw: RawRwLock::new(), poison: Flag::new(), data: UnsafeCell::new(value) }
+    const_unless_loom! {
+        /// A free lock around `value`.
+        ///
+        /// ```
+        /// static LIMIT: volt::sync::RwLock<u32> = volt::sync::RwLock::new(10);
+        /// assert_eq!(*LIMIT.read().unwrap(), 10);
+        /// ```
+        pub fn new(value: T) -> RwLock<T> {
+            RwLock { raw: RawRwLock::new(), poison: Flag::new(), data: UnsafeCell::new(value) }
+        }
     }
 
     /// The value, of a lock that nobody can hold any more.
@@ -196,6 +199,7 @@ impl<T: ?Sized> RwLock<T> {
     /// *lock.get_mut().unwrap() = 2;
     /// assert_eq!(lock.into_inner().unwrap(), 2);
     /// ```
+    #[cfg(not(loom))]
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.poison.wrap(self.data.get_mut())
     }

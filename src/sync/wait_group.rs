@@ -122,3 +122,7 @@ impl fmt::Debug for WaitGroup {
         f.debug_struct("WaitGroup").field("members", &self.0.0.lock().members).finish()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "wait_group_models.rs"]
+mod models;

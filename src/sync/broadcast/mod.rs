@@ -83,7 +83,7 @@ impl<T: Clone> Taken<T> {
         match self {
             Taken::Shared(value) => T::clone(&value),
             // Unless others clone it at this very moment.
-            Taken::Last(value) => Arc::unwrap_or_clone(value),
+            Taken::Last(value) => Arc::try_unwrap(value).unwrap_or_else(|shared| T::clone(&shared)),
         }
     }
 }
@@ -158,7 +158,7 @@ impl<T> Sender<T> {
         match sent {
             Ok((receivers, _oldest)) => Ok(receivers),
             Err(value) => {
-                Err(SendError(Arc::into_inner(value).expect("it was in nobody else's hands")))
+                Err(SendError(Arc::try_unwrap(value).ok().expect("it was in nobody else's hands")))
             }
         }
     }

@@ -139,3 +139,6 @@ impl<T> Shared<T> {
         self.list.lock().receivers
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;
