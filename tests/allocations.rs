@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use volt::runtime::Builder;
+use volt::runtime::{Builder, JoinHandle};
 use volt::sync::{Arc, Event};
 
 struct Counting;
@@ -42,6 +42,7 @@ fn what_fibers_allocate() {
     a_fiber_is_one_allocation_and_its_end_none();
     a_small_fiber_after_another_is_no_allocation_at_all();
     what_a_burst_has_used_goes_back_to_the_allocator();
+    so_does_what_is_put_away_when_all_stacks_are_at_rest();
 }
 
 fn a_fiber_is_one_allocation_and_its_end_none() {
@@ -81,36 +82,77 @@ fn a_small_fiber_after_another_is_no_allocation_at_all() {
 /// All blocks of a burst end on a shelf that the threads share, but for some hundred, and leave that as idle
 /// stacks do: by age, from workers that go to sleep.
 fn what_a_burst_has_used_goes_back_to_the_allocator() {
-    const FIBERS: usize = 20_000;
-    let in_use = || MADE.load(Ordering::SeqCst) - GIVEN_BACK.load(Ordering::SeqCst);
     let runtime = Builder::new().workers(2).stack_age(Duration::from_millis(1)).build().unwrap();
     let before = in_use();
     // Once joined by a fiber, whose worker then has all the blocks; once by a thread, which has no worker's
-    // duties.
+    // duties, and may put away some.
     let burst = || {
-        let all_are_there = Arc::new(Event::new());
-        let fibers: Vec<_> = (0..FIBERS)
-            .map(|_| {
-                let all_are_there = Arc::clone(&all_are_there);
-                volt::go(move || all_are_there.wait())
-            })
-            .collect();
-        assert!(in_use() > before + FIBERS);
-        all_are_there.set();
+        let fibers = burst();
+        assert!(in_use() > before + BURST);
         fibers
     };
     runtime.run(|| burst().into_iter().for_each(|fiber| fiber.join().unwrap()));
-    until_few_are_left(&|| in_use().saturating_sub(before));
+    until_few_are_left(KEPT, before);
     runtime.run(burst).into_iter().for_each(|fiber| fiber.join().unwrap());
-    until_few_are_left(&|| in_use().saturating_sub(before));
+    until_few_are_left(KEPT + OF_PLAIN_THREADS, before);
 }
 
-/// But for those that each thread keeps, and some that plain threads have put away.
-fn until_few_are_left(in_use: &dyn Fn() -> usize) {
-    const KEPT: usize = 6_000;
+/// A fiber that joins others long after they ended has no stack to give back, but their blocks.
+fn so_does_what_is_put_away_when_all_stacks_are_at_rest() {
+    const AGE: Duration = Duration::from_millis(1);
+    let runtime = Builder::new().workers(2).stack_age(AGE).build().unwrap();
+    let before = in_use();
+    let (joined, go_on) = (Arc::new(Event::new()), Arc::new(Event::new()));
+    let last = runtime.run(|| {
+        let fibers = burst();
+        while !fibers.iter().all(|fiber| fiber.is_finished()) {
+            volt::yield_now();
+        }
+        let (joined, go_on) = (Arc::clone(&joined), Arc::clone(&go_on));
+        volt::go(move || {
+            let start = Instant::now();
+            while volt::metrics::stacks().pooled > 0 {
+                assert!(start.elapsed() < LONG, "stacks are still ready");
+                volt::time::sleep(AGE);
+            }
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            joined.set();
+            go_on.wait();
+        })
+    });
+    joined.wait();
+    until_few_are_left(KEPT, before);
+    go_on.set();
+    last.join().unwrap();
+}
+
+const BURST: usize = 20_000;
+const LONG: Duration = Duration::from_secs(60);
+/// Blocks that the threads keep for the next fibers.
+const KEPT: usize = 2_000;
+/// Blocks on the shelf that plain threads have put there.
+const OF_PLAIN_THREADS: usize = 4_000;
+
+fn in_use() -> usize {
+    MADE.load(Ordering::SeqCst) - GIVEN_BACK.load(Ordering::SeqCst)
+}
+
+/// So many fibers at once, which end together.
+fn burst() -> Vec<JoinHandle<()>> {
+    let all_are_there = Arc::new(Event::new());
+    let fiber = |_| {
+        let all_are_there = Arc::clone(&all_are_there);
+        volt::go(move || all_are_there.wait())
+    };
+    let fibers = (0..BURST).map(fiber).collect();
+    all_are_there.set();
+    fibers
+}
+
+fn until_few_are_left(few: usize, before: usize) {
     let start = Instant::now();
-    while in_use() > KEPT {
-        assert!(start.elapsed() < Duration::from_secs(60), "the blocks of a burst are still kept");
+    while in_use().saturating_sub(before) > few {
+        assert!(start.elapsed() < LONG, "the blocks of a burst are still kept");
         std::thread::yield_now();
     }
 }

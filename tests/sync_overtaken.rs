@@ -10,6 +10,7 @@
 //! | so also beside the workers | `past_its_budget_a_fiber_beside_the_workers_waits_too` | a yield; every token near |
 //! | a read-write lock, far: 15 times, then in the queue's order | `a_writer_that_does_not_come_is_passed_over` | never served past the limit; every token near |
 //! | near: made way for after 15 times | `one_makes_way_for_a_writer_that_is_near` | every token far |
+//! | who reads after a writer came waits behind it | `a_reader_stands_behind_a_writer` | readers let in past waiting writers |
 //! | readers in a row go together | `readers_in_a_row_go_together` | those behind the first left in the queue |
 //! | else it is charged, and yields | `a_greedy_fiber_is_charged` (`sync_fair.rs`) | no charge |
 
@@ -311,6 +312,28 @@ fn one_makes_way_for_a_writer_that_is_near() {
             assert_eq!(reads as u64, WRITES_PAST);
             waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
             assert_eq!(*order.read().unwrap(), ["first", "second"]);
+        });
+    });
+}
+
+/// Who wants to read while a writer waits stands behind it, and reads what it has written.
+#[test]
+fn a_reader_stands_behind_a_writer() {
+    within(LONG, || {
+        one_worker().run(|| {
+            let lock = Arc::new(RwLock::new("before"));
+            let guard = lock.read().unwrap();
+            let theirs = Arc::clone(&lock);
+            let writer = volt::go(move || *theirs.write().unwrap() = "after");
+            // Each runs until it waits.
+            volt::yield_now();
+            let theirs = Arc::clone(&lock);
+            let reader = volt::go(move || *theirs.read().unwrap());
+            volt::yield_now();
+            assert!(!reader.is_finished() && lock.try_read().is_err());
+            drop(guard);
+            assert_eq!(reader.join().unwrap(), "after");
+            writer.join().unwrap();
         });
     });
 }

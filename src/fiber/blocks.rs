@@ -185,4 +185,21 @@ mod tests {
         assert!(depot::give(second, size).is_empty());
         assert_eq!(trim(Moment::now()), None, "the second batch is old");
     }
+
+    /// No worker need be awake to give back what plain threads have put away: that is little.
+    #[test]
+    fn plain_threads_put_away_only_so_much() {
+        // Of a size that no fiber here has.
+        const LAYOUT: Layout = Layout::new::<[u128; 28]>();
+        let size = Blocks::size(LAYOUT).unwrap();
+        let batch = || (0..KEPT / 2).map(|_| allocate(layout_of(size))).collect::<Vec<_>>();
+        let refused = |_: &i32| {
+            let refused = depot::give(batch(), size);
+            let refuses = !refused.is_empty();
+            deallocate(refused, size);
+            refuses
+        };
+        assert_eq!((0..40).filter(refused).count(), 40 - 32);
+        std::iter::from_fn(|| depot::take(size)).for_each(|batch| deallocate(batch, size));
+    }
 }

@@ -66,6 +66,11 @@ impl Patience {
     pub(super) fn forget(&mut self) {
         self.ended = None;
     }
+
+    #[cfg(test)]
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
 }
 
 /// A look at one worker that flows.

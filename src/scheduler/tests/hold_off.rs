@@ -1,7 +1,7 @@
 //! A thief leaves alone what is done sooner where it is, and nothing else.
 
 use super::*;
-use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::scheduler::hold_off::{FLOWING, Look, PAYS, Patience};
 
 const PATIENCE: Duration = Duration::from_micros(20);
@@ -129,6 +129,38 @@ fn other_work_comes_first() {
         assert!(better(), "somebody else");
         bench.ring(2);
         assert!(!better());
+    });
+}
+
+/// The thief's patience is told when it ran out, and forgets it where there was nothing to steal.
+#[test]
+fn patience_that_ran_out_is_judged_by_what_was_stolen() {
+    bench(config(2), 1, |bench| {
+        let core = bench.core(1);
+        set_pace(core, 100);
+        let stop = AtomicBool::new(false);
+        let ended = || bench.workers[0].own().patience.has_ended();
+        let (with_nothing, with_something) = std::thread::scope(|scope| {
+            // The other worker goes on and on. Where its thread has no processor it stands still, and
+            // then patience does not end; so there are several looks.
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    core.stats.dispatched.add(1);
+                }
+            });
+            let start = Moment::now();
+            let in_time = || Moment::now().since(start) < Duration::from_secs(20);
+            let with_nothing = (0..1_000).filter(|_| bench.find(0).is_some() || ended()).count();
+            let mut with_something = false;
+            while !with_something && in_time() {
+                bench.fill_ring(1, [0]);
+                with_something = bench.find(0) == Some(0) && ended();
+            }
+            stop.store(true, Ordering::Relaxed);
+            (with_nothing, with_something)
+        });
+        assert_eq!(with_nothing, 0, "nothing was there to steal: that says nothing");
+        assert!(with_something, "patience ran out, and nobody told it");
     });
 }
 
