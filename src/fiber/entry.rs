@@ -64,6 +64,7 @@ pub(crate) extern "C" fn entry<H: Host>(transfer: usize) -> ! {
 /// # Safety
 ///
 /// The fiber was started, once, by the caller, which runs on its stack.
+#[inline]
 unsafe fn run(fiber: FiberPtr) {
     // SAFETY: started once.
     unsafe { (fiber.vtable.run)(fiber.as_non_null()) };
@@ -74,6 +75,7 @@ unsafe fn run(fiber: FiberPtr) {
 /// # Safety
 ///
 /// Called by the fiber itself, at its end.
+#[inline]
 pub(super) unsafe fn drop_locals(fiber: FiberPtr) {
     // SAFETY: the fiber's own; the reference ends before a destructor runs.
     let mut pop = || fiber.locals.with_mut(|locals| unsafe { (*locals).pop() });
@@ -104,6 +106,7 @@ pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Woken {
 /// # Safety
 ///
 /// Called by the fiber itself, at its end; the result is there and its own.
+#[inline]
 pub(super) unsafe fn drop_own_result(fiber: FiberPtr) {
     // SAFETY: passed on.
     let drop_result = || forget_panics(|| unsafe { fiber.drop_result() });
@@ -116,6 +119,7 @@ pub(super) unsafe fn drop_own_result(fiber: FiberPtr) {
 
 /// Runs a destructor whose panic has nowhere to go: it was printed by the panic hook. A payload
 /// whose own destructor panics is leaked.
+#[inline]
 pub(crate) fn forget_panics(f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {

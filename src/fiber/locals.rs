@@ -38,6 +38,7 @@ impl Locals {
     }
 
     /// Takes the newest value, so that it is dropped while the table can be used.
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Box<dyn Any>> {
         let newest = self.0.as_mut()?.iter_mut().rev().find_map(|(_, value)| value.take());
         if newest.is_none() {

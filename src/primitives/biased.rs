@@ -226,18 +226,22 @@ impl History {
     #[inline(always)]
     fn came(&mut self, caller: Caller) -> bool {
         if self.last != caller.0 {
-            (self.last, self.streak) = (caller.0, 0);
+            self.another_came(caller);
             return false;
         }
         self.streak += 1;
         self.streak >= self.needed && self.is_worthy(caller)
     }
 
-    #[cold]
-    fn is_worthy(&mut self, caller: Caller) -> bool {
+    fn another_came(&mut self, caller: Caller) {
+        (self.last, self.streak) = (caller.0, 0);
         if self.debtor == caller.0 {
             self.debtor = NOBODY;
         }
+    }
+
+    #[cold]
+    fn is_worthy(&mut self, caller: Caller) -> bool {
         self.streak = 0;
         self.debtor == NOBODY && caller != Caller::NONE && asymmetric::is_light()
     }
@@ -332,3 +336,29 @@ impl<T> Drop for BiasedGuard<'_, T> {
 #[cfg(all(test, loom))]
 #[path = "biased_models.rs"]
 mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// One who lost the bias without seeing it keeps it from others until it comes again, and no longer.
+    #[test]
+    fn who_came_again_is_in_no_debt() {
+        asymmetric::register();
+        if !asymmetric::is_light() {
+            return;
+        }
+        let seats = [0_usize, 0];
+        // SAFETY: this thread's, all the time.
+        let [first, second] = [0, 1].map(|seat| unsafe { Caller::of(&raw const seats[seat]) });
+        let lock = BiasedLock::new(());
+        let comes = |caller, times| {
+            (0..times).for_each(|_| drop(lock.lock(caller)));
+            lock.raw.bias.load(Ordering::Relaxed)
+        };
+        assert_eq!(comes(first, 2 * STREAK), first.0);
+        assert_eq!(comes(second, 2 * LONG_STREAK), NOBODY, "the first may still come in");
+        assert_eq!(comes(first, 1), NOBODY);
+        assert_eq!(comes(second, 2 * LONG_STREAK), second.0);
+    }
+}

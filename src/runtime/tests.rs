@@ -207,3 +207,11 @@ fn a_poller_that_stays_empty_is_filled_by_who_watches_it() {
     computing.join().unwrap();
     pair.runtime.shutdown(LONG).unwrap();
 }
+
+/// Whoever was woken before it slept runs on another thread, if there is one worker and the caller has it.
+#[test]
+fn who_has_not_gone_to_sleep_is_not_near() {
+    use crate::park::{Queues, is_near};
+    let runtime = Builder::new().workers(1).build().unwrap();
+    assert!(!runtime.run(|| is_near(Queues::of(None))));
+}

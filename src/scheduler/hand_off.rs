@@ -187,6 +187,7 @@ impl Worker<'_> {
     }
 
     /// Is the worker's place taken by another, so that the fiber on this thread may block it?
+    #[inline]
     pub(super) fn is_vacated(&self) -> bool {
         self.core().is_none_or(|core| core.gate.is_stalled())
     }

@@ -148,7 +148,7 @@ impl Worker<'_> {
 
     pub(super) fn has_better_to_do(&self) -> bool {
         let shared = self.shared;
-        self.others().any(Core::pays)
+        self.others().any(|core| core.pays() || shared.has_mail_for_all(core))
             || !shared.injector.is_empty()
             || !self.held().mailbox.is_empty()
             || shared.is_stopping()

@@ -16,17 +16,14 @@ const ROBBERIES: usize = 63;
 pub(crate) struct Queues(usize);
 
 impl Queues {
-    /// None: a thread was woken, which takes long to come.
+    /// None: a thread was woken, which takes long to come; or whoever it was had not gone to sleep yet, and so
+    /// runs on another thread than the caller does.
     const NONE: Queues = Queues(0);
-
-    /// Not known: whoever it was had not gone to sleep yet, and comes or is put somewhere in a moment.
-    const ANY: Queues = Queues(1);
 
     /// Those into which the caller's wake puts its fiber.
     pub(crate) fn of(wake: Option<&Wake>) -> Queues {
         let fiber = match wake {
-            None => return Queues::ANY,
-            Some(Wake::Thread(_)) => return Queues::NONE,
+            None | Some(Wake::Thread(_)) => return Queues::NONE,
             Some(Wake::Fiber(fiber)) => fiber,
         };
         let shared = Shared::of(*fiber);
@@ -70,7 +67,7 @@ pub(crate) fn is_near(queues: Queues) -> bool {
         return false;
     }
     queues == Queues::of_core(worker.held())
-        || shared.config.workers == 1 && [Queues::ANY, Queues::of_all(shared)].contains(&queues)
+        || shared.config.workers == 1 && queues == Queues::of_all(shared)
 }
 
 /// Is the calling fiber on a worker whose place another has taken? It runs beside all others then, and

@@ -295,6 +295,7 @@ impl Shared {
         self.sites.report()
     }
 
+    #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }

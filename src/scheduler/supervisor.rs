@@ -258,7 +258,7 @@ impl Supervisor<'_> {
         }
     }
 
-    fn stalled(&self, core: &Core, seen: Seen, now: Moment) {
+    fn stalled(&mut self, core: &Core, seen: Seen, now: Moment) {
         let found = core.gate.visit(|| {
             let now = Some(core.stats.dispatched.get());
             let fiber = core.running().filter(|_| now == seen.dispatched)?;
@@ -278,6 +278,8 @@ impl Supervisor<'_> {
             for_at_least: now.since(seen.since),
             replaced,
         };
+        // The hook may take its time, and nobody looks after the poller meanwhile.
+        self.decide_on_watch(None);
         report(self.shared, &stall);
     }
 

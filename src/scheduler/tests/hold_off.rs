@@ -125,6 +125,9 @@ fn other_work_comes_first() {
         bench.core(0).mailbox.push(bench.fibers[1]).unwrap();
         assert!(better(), "mail");
         bench.core(0).mailbox.pop();
+        bench.core(1).mailbox.push(bench.fibers[1]).unwrap();
+        assert!(better(), "mail that any worker may run");
+        bench.core(1).mailbox.pop();
         bench.fill_ring(2, [2]);
         assert!(better(), "somebody else");
         bench.ring(2);

@@ -4,7 +4,9 @@ use super::super::shared::Starter;
 use super::super::supervisor::{Stall, Supervisor};
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
+use crate::scheduler::poller_seat::PollerSeat;
+use std::ptr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -251,6 +253,39 @@ fn who_retires_leaves_its_stacks_to_the_others() {
             assert_eq!(core.trim_due.load(Ordering::Relaxed), never);
         });
     }
+}
+
+/// The hook runs on the supervisor's thread, for as long as it likes: the poller is not left to it.
+#[test]
+fn no_hook_runs_in_a_watch() {
+    static POLLER: AtomicPtr<PollerSeat> = AtomicPtr::new(ptr::null_mut());
+    static WATCHED: Mutex<Option<bool>> = Mutex::new(None);
+    let mut config = config(2);
+    config.on_stall = Some(Arc::new(|_: &Stall| {
+        // SAFETY: the test's, which waits for the hook.
+        let poller = unsafe { &*POLLER.load(Ordering::Relaxed) };
+        *WATCHED.lock().unwrap() = Some(poller.rise_for_one());
+    }));
+    bench(config, 1, |bench| {
+        bench.shared.set_starter(Starter(Box::new(|_, _| Ok(()))));
+        let poller = &bench.shared.poller;
+        POLLER.store(ptr::from_ref(poller).cast_mut(), Ordering::Relaxed);
+        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+        for _ in 0..1_000 {
+            let _ = poller.rise_for_one();
+        }
+        supervisor.decide_on_watch(Some(PERIOD / 4));
+        assert!(poller.rise_for_one());
+        bench.lies_down(1);
+        bench.runs(0);
+        for look in 0..=3 {
+            supervisor.look(at(PERIOD / 4 * look));
+        }
+        assert_eq!(*WATCHED.lock().unwrap(), Some(false));
+        assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
+        bench.workers[1].leave_bed(false);
+        bench.workers[0].set_running(None);
+    });
 }
 
 /// It watches the poller where that is left more than four times a millisecond; whoever ends the watch
