@@ -253,6 +253,12 @@ impl Drop for CountsDrops {
 fn place_drops(_: &World) {
     let drops = Arc::new(AtomicUsize::new(0));
     drop(OnceLock::<CountsDrops>::new());
+    // What a value borrows may go before its place does: the place has no destructor of its own.
+    let borrows = OnceLock::new();
+    {
+        let text = String::from("gone before the place");
+        borrows.set(&text).unwrap();
+    }
     let place = OnceLock::from(CountsDrops(Arc::clone(&drops)));
     assert!(place.set(CountsDrops(Arc::clone(&drops))).is_err());
     assert_eq!(drops.load(Ordering::SeqCst), 1);

@@ -10,7 +10,7 @@ use crate::park::{self, Outcome, Parking, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::primitives::sync::{BiasedGuard, BiasedLock, Caller};
-use std::collections::VecDeque;
+use crate::util::chunks::Chunks;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
@@ -352,11 +352,11 @@ impl<T> Core<T> {
 
 /// Messages that are leaked if one of them panics when it is dropped: a second panic would end the
 /// process.
-struct Leaked<T>(VecDeque<T>);
+struct Leaked<T>(Chunks<T>);
 
 impl<T> Drop for Leaked<T> {
     fn drop(&mut self) {
-        std::mem::take(&mut self.0).into_iter().for_each(std::mem::forget);
+        std::iter::from_fn(|| self.0.pop_front()).for_each(std::mem::forget);
     }
 }
 

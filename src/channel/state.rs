@@ -17,6 +17,7 @@
 //! or learns that the sender withdrew.
 
 use super::node::{End, Lost, Node, Party, Wakes, close};
+use crate::util::chunks::Chunks;
 use crate::util::list::List;
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -65,7 +66,7 @@ pub(super) enum Side {
 }
 
 pub(super) struct State<T, W> {
-    queue: VecDeque<T>,
+    queue: Chunks<T>,
     /// `usize::MAX` for none.
     capacity: usize,
     /// Places of the queue that are kept for chosen senders.
@@ -88,7 +89,7 @@ type Node_<W> = NonNull<Node<W>>;
 impl<T, W: Party> State<T, W> {
     pub(super) fn new(capacity: Option<usize>) -> State<T, W> {
         State {
-            queue: VecDeque::new(),
+            queue: Chunks::new(),
             capacity: capacity.unwrap_or(usize::MAX),
             promised: 0,
             senders: List::new(),
@@ -409,13 +410,13 @@ impl<T, W: Party> State<T, W> {
         &mut self,
         receivers_gone: bool,
         wakes: &mut Wakes<W::Wake>,
-    ) -> VecDeque<T> {
+    ) -> Chunks<T> {
         self.disconnected = true;
         wakes.append(self.end_all(Side::Send, End::Disconnected));
         wakes.append(self.end_all(Side::Receive, End::Disconnected));
         wakes.append(self.end_all(Side::WatchSend, End::Look));
         wakes.append(self.end_all(Side::WatchReceive, End::Look));
-        if receivers_gone { std::mem::take(&mut self.queue) } else { VecDeque::new() }
+        if receivers_gone { std::mem::take(&mut self.queue) } else { Chunks::new() }
     }
 }
 

@@ -3,8 +3,6 @@
 use super::Once;
 use crate::primitives::sync::UnsafeCell;
 use std::fmt;
-use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// A place that is written once; mirrors [`std::sync::OnceLock`].
@@ -18,8 +16,9 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 pub struct OnceLock<T> {
     once: Once,
     /// Holds a value if `once` is completed.
-    value: UnsafeCell<MaybeUninit<T>>,
-    owned: PhantomData<T>,
+    /// There once `once` is completed. (No destructor is needed besides the compiler's, so what `T` borrows
+    /// need not outlive this, as in the standard library.)
+    value: UnsafeCell<Option<T>>,
 }
 
 // SAFETY: whoever writes the value may be another than the one who reads or drops it.
@@ -38,11 +37,7 @@ impl<T> OnceLock<T> {
     /// ```
     #[must_use]
     pub const fn new() -> OnceLock<T> {
-        OnceLock {
-            once: Once::new(),
-            value: UnsafeCell::new(MaybeUninit::uninit()),
-            owned: PhantomData,
-        }
+        OnceLock { once: Once::new(), value: UnsafeCell::new(None) }
     }
 
     /// The value, if it has been written. Never waits.
@@ -65,8 +60,7 @@ impl<T> OnceLock<T> {
     /// ```
     #[inline]
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: completed.
-        self.once.is_completed().then(|| unsafe { self.value.get_mut().assume_init_mut() })
+        self.value.get_mut().as_mut()
     }
 
     /// Waits until the value has been written.
@@ -140,7 +134,7 @@ impl<T> OnceLock<T> {
             let value = f();
             self.value.with_mut(|place| {
                 // SAFETY: `once` calls one at a time, and nobody reads before it is completed.
-                unsafe { (*place).write(value) };
+                unsafe { *place = Some(value) };
             });
         });
     }
@@ -162,12 +156,11 @@ impl<T> OnceLock<T> {
     /// assert_eq!(place.get(), None);
     /// ```
     pub fn take(&mut self) -> Option<T> {
-        if !self.once.is_completed() {
-            return None;
+        let value = self.value.get_mut().take();
+        if value.is_some() {
+            self.once = Once::new();
         }
-        self.once = Once::new();
-        // SAFETY: it was completed, and by the line above nobody takes the value again.
-        Some(unsafe { self.value.get_mut().assume_init_read() })
+        value
     }
 
     /// # Safety
@@ -176,13 +169,7 @@ impl<T> OnceLock<T> {
     #[inline]
     unsafe fn written(&self) -> &T {
         // SAFETY: by the caller; nobody writes again while it is borrowed.
-        self.value.with(|place| unsafe { (*place).assume_init_ref() })
-    }
-}
-
-impl<T> Drop for OnceLock<T> {
-    fn drop(&mut self) {
-        drop(self.take());
+        self.value.with(|place| unsafe { (*place).as_ref().unwrap_unchecked() })
     }
 }
 

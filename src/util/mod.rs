@@ -1,6 +1,7 @@
 //! Pure structures: no threads, no clock reads, no knowledge of fibers.
 
 pub(crate) mod bitmap;
+pub(crate) mod chunks;
 pub(crate) mod ewma;
 pub(crate) mod few;
 pub(crate) mod list;

@@ -1,0 +1,152 @@
+//! A queue without bound, in pieces: it never moves what it holds, and memory goes back as it empties.
+//!
+//! A growing ring copies all that it holds each time, for milliseconds where that is a million, and under
+//! its owner's lock; and it stays as large as it ever was.
+
+use std::collections::VecDeque;
+
+/// See the module. While it is short it is one ring, and costs what that does.
+#[derive(Debug)]
+pub(crate) struct Chunks<T> {
+    /// What comes out next; empty only if all is.
+    first: VecDeque<T>,
+    /// The others in order; none of them is empty.
+    rest: VecDeque<VecDeque<T>>,
+    /// How many are in `rest`.
+    behind: usize,
+}
+
+/// So many pieces are worth a list that grew for them.
+const LIST_KEPT: usize = 64;
+
+impl<T> Chunks<T> {
+    /// Elements of one piece: 32 KiB of them, within reason.
+    const MOST: usize = match size_of::<T>() {
+        0 => usize::MAX,
+        size => {
+            let most = (32 << 10) / size;
+            if most < 16 { 16 } else { most }
+        }
+    };
+
+    pub(crate) const fn new() -> Chunks<T> {
+        Chunks { first: VecDeque::new(), rest: VecDeque::new(), behind: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.first.len() + self.behind
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, value: T) {
+        if self.behind == 0 && self.first.len() < Self::MOST {
+            self.first.push_back(value);
+        } else {
+            self.push_behind(value);
+        }
+    }
+
+    #[inline(never)]
+    fn push_behind(&mut self, value: T) {
+        self.behind += 1;
+        match self.rest.back_mut() {
+            Some(last) if last.len() < Self::MOST => last.push_back(value),
+            _ => {
+                let mut last = VecDeque::with_capacity(Self::MOST);
+                last.push_back(value);
+                self.rest.push_back(last);
+            }
+        }
+    }
+
+    /// Puts back what came out last.
+    pub(crate) fn push_front(&mut self, value: T) {
+        self.first.push_front(value);
+    }
+
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<T> {
+        let value = self.first.pop_front();
+        if self.first.is_empty() && self.behind != 0 {
+            self.next();
+        }
+        value
+    }
+
+    /// The first piece is used up.
+    #[cold]
+    fn next(&mut self) {
+        self.first = self.rest.pop_front().expect("something is behind");
+        self.behind -= self.first.len();
+        if self.behind == 0 && self.rest.capacity() > LIST_KEPT {
+            self.rest = VecDeque::new();
+        }
+    }
+}
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Chunks<T> {
+        Chunks::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::util::rng::Rng;
+
+    /// Room for elements, in all pieces.
+    fn room<T>(chunks: &Chunks<T>) -> usize {
+        chunks.first.capacity() + chunks.rest.iter().map(VecDeque::capacity).sum::<usize>()
+    }
+
+    #[test]
+    fn behaves_like_a_deque() {
+        // Large ones, so that there are many pieces.
+        let value = |n: u32| [n; 500];
+        let (mut chunks, mut deque) = (Chunks::new(), VecDeque::new());
+        let mut rng = Rng::new(1, 0);
+        for round in 0..20_000 {
+            // It grows for a while, and shrinks for a while.
+            let grows = round / 500 % 2 == 0;
+            match rng.below(8) {
+                0 => {
+                    let popped = chunks.pop_front();
+                    assert_eq!(popped, deque.pop_front());
+                    if let Some(popped) = popped {
+                        chunks.push_front(popped);
+                        deque.push_front(popped);
+                    }
+                }
+                n if (n < 5) == grows => {
+                    chunks.push_back(value(round));
+                    deque.push_back(value(round));
+                }
+                _ => assert_eq!(chunks.pop_front(), deque.pop_front()),
+            }
+            assert_eq!(chunks.len(), deque.len());
+            assert_eq!(chunks.is_empty(), deque.is_empty());
+        }
+    }
+
+    #[test]
+    fn it_keeps_one_piece() {
+        const MOST: usize = Chunks::<u64>::MOST;
+        let mut chunks = Chunks::new();
+        for n in 0..1_000_000_u64 {
+            chunks.push_back(n);
+        }
+        assert!(room(&chunks) < 1_000_000 + 2 * MOST);
+        for n in 0..1_000_000 {
+            assert_eq!(chunks.pop_front(), Some(n));
+            assert!(room(&chunks) < chunks.len() + 2 * MOST);
+        }
+        assert!(chunks.pop_front().is_none() && chunks.rest.capacity() <= LIST_KEPT);
+    }
+}
