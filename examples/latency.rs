@@ -245,8 +245,8 @@ fn third_beside_a_pair(time: Duration) {
         }
     };
     let ping = runtime.go(player(None));
-    let pong = runtime.go(player(Some(ping.thread())));
-    *PARTNER.lock().expect("no panic there") = Some(pong.thread());
+    let pong = runtime.go(player(Some(ping.thread().clone())));
+    *PARTNER.lock().expect("no panic there") = Some(pong.thread().clone());
     let turns = runtime.run(|| {
         let (end, mut turns) = (Instant::now() + time, 0);
         while Instant::now() < end {

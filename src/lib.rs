@@ -94,10 +94,7 @@
 //! - **spawn site**: the line of code that started a fiber.
 
 #![warn(unreachable_pub)]
-#![cfg_attr(
-    loom,
-    allow(dead_code, unused_imports, unreachable_pub, reason = "what the models do not use")
-)]
+#![cfg_attr(loom, allow(dead_code, unused_imports, unreachable_pub, reason = "for the models"))]
 
 // Under loom only the rooms whose protocols have models, and of them only those files.
 #[cfg(not(loom))]

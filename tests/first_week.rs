@@ -303,7 +303,7 @@ fn a_panic_in_a_results_drop() {
         // The handle's to drop, after the end: it ends there too, whoever is first.
         let fiber = runtime.go(|| PanicsOnDrop("at the handle"));
         until("it ended", || fiber.is_finished());
-        let thread = fiber.thread();
+        let thread = fiber.thread().clone();
         assert!(catch_unwind(AssertUnwindSafe(|| drop(fiber))).is_ok());
         thread.unpark();
         let handle = runtime.handle().clone();

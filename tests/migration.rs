@@ -91,7 +91,7 @@ fn before_start_a_fiber_woken_from_outside_stays() {
         let start = Instant::now();
         while fibers.iter().any(|fiber| !fiber.is_finished()) {
             assert!(start.elapsed() < LONG);
-            handles.iter().for_each(thread::Thread::unpark);
+            handles.iter().for_each(|thread| thread.unpark());
             std::thread::yield_now();
         }
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());

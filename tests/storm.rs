@@ -80,7 +80,7 @@ impl World {
                 let body = self.fiber(rng.fork(), below);
                 let child = volt::go(move || volt::cancel::shield(body));
                 child.cancel();
-                let other = child.thread();
+                let other = child.thread().clone();
                 if rng.below(2) == 0 {
                     volt::yield_now();
                 }
@@ -158,7 +158,7 @@ fn storm(workers: usize, roots: u64) {
             match rng.below(4) {
                 0 => drop(fiber),
                 1 => {
-                    let other = fiber.thread();
+                    let other = fiber.thread().clone();
                     assert_eq!(fiber.join().unwrap(), 8);
                     other.unpark();
                 }
@@ -548,12 +548,12 @@ fn each_result_is_dropped_once() {
             match rng.below(5) {
                 0 => drop(fiber.join().unwrap()),
                 1 => {
-                    let thread = fiber.thread();
+                    let thread = fiber.thread().clone();
                     drop(fiber);
                     thread.unpark();
                 }
                 2 => {
-                    let thread = fiber.thread();
+                    let thread = fiber.thread().clone();
                     drop(fiber.join().unwrap());
                     thread.unpark();
                 }
@@ -596,13 +596,13 @@ fn handles_of_ended_fibers_are_made_and_dropped_at_once() {
                 while !fiber.is_finished() {
                     std::hint::spin_loop();
                 }
-                *slot.lock().unwrap() = Some(fiber.thread());
+                *slot.lock().unwrap() = Some(fiber.thread().clone());
                 let begun = round.fetch_add(1, Ordering::SeqCst) + 1;
                 while round.load(Ordering::Acquire) == begun {
                     std::hint::spin_loop();
                 }
                 (0..rounds % 24).for_each(|_| std::hint::spin_loop());
-                let last = fiber.thread();
+                let last = fiber.thread().clone();
                 drop(fiber);
                 let filler: Vec<_> = (0..4).map(|_| "x".repeat(name.len())).collect();
                 assert_eq!(last.name(), Some(name), "freed under a handle");
@@ -630,12 +630,12 @@ fn handles_outlive_runtime_and_fibers() {
                 })
                 .collect();
             for fiber in fibers {
-                handles.push(fiber.thread());
+                handles.push(fiber.thread().clone());
                 handles.push(fiber.join().unwrap());
             }
             // Some of them parked for ever, with a handle that is used when nobody can run them.
             let parked = runtime.run(|| volt::go(thread::park));
-            let thread = parked.thread();
+            let thread = parked.thread().clone();
             drop(parked);
             drop(runtime);
             thread.unpark();

@@ -483,4 +483,11 @@ fn they_may_be_used_across_a_caught_panic() {
     both::<broadcast::Sender<Box<dyn Send>>>();
     both::<broadcast::Receiver<Box<dyn Send>>>();
     both::<volt::cancel::Token>();
+    both::<volt::thread::Thread>();
+    both::<volt::JoinHandle<Box<dyn Send>>>();
+    both::<volt::scope::JoinSet<Box<dyn Send>>>();
+    both::<volt::channel::SelectedOperation<'_>>();
+    both::<volt::channel::Waiter>();
+    both::<volt::runtime::Runtime>();
+    both::<volt::runtime::Handle>();
 }

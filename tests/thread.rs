@@ -380,7 +380,9 @@ fn ids_are_unique_and_stay() {
             })
             .collect();
         for fiber in fibers {
-            let handle = fiber.thread();
+            // Lent by the join handle; the clone has a count of its own.
+            let (lent, handle) = (fiber.thread(), fiber.thread().clone());
+            assert_eq!(lent.id(), handle.id());
             let inside = fiber.join().unwrap();
             assert_eq!(handle.id(), inside);
         }
@@ -448,7 +450,7 @@ fn a_handle_made_from_both_sides_at_once_holds_the_fiber() {
             };
             let fiber = runtime.run(|| Builder::new().name(name.to_owned()).spawn(body).unwrap());
             meet(&place);
-            let outside = fiber.thread();
+            let outside = fiber.thread().clone();
             let inside = fiber.join().unwrap();
             drop(inside);
             // If that freed the block, its memory is taken by this.

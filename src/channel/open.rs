@@ -161,6 +161,10 @@ pub struct Waiter {
     watches: bool,
 }
 
+// Nothing of it is left half changed by a panic.
+impl std::panic::UnwindSafe for Waiter {}
+impl std::panic::RefUnwindSafe for Waiter {}
+
 impl Waiter {
     pub(super) fn new(ticket: Arc<Ticket>, position: u32, watches: bool) -> Waiter {
         Waiter { ticket, position, watches }

@@ -37,6 +37,10 @@ pub struct SelectedOperation<'a> {
     completed: bool,
 }
 
+// Nothing of it is left half changed by a panic.
+impl std::panic::UnwindSafe for SelectedOperation<'_> {}
+impl std::panic::RefUnwindSafe for SelectedOperation<'_> {}
+
 impl<'a> SelectedOperation<'a> {
     pub(super) fn new(case: Listed<'a>, parcel: Parcel, promised: bool) -> SelectedOperation<'a> {
         SelectedOperation { case, parcel, promised, completed: false }

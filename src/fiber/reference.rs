@@ -11,6 +11,7 @@ use crate::primitives::sync::acquire_fence;
 use crate::primitives::sync::atomic::Ordering;
 
 /// Holds a fiber's control block, also after the fiber's end.
+#[repr(transparent)]
 pub(crate) struct FiberRef(FiberPtr);
 
 impl std::fmt::Debug for FiberRef {
@@ -20,7 +21,8 @@ impl std::fmt::Debug for FiberRef {
 }
 
 impl FiberRef {
-    /// Made by the fiber itself or through its join handle: either holds the base meanwhile.
+    /// Made by the fiber itself, through its join handle, or by another reference: each holds the base or a
+    /// count meanwhile.
     pub(super) fn new(fiber: FiberPtr) -> FiberRef {
         let count = &fiber.references;
         // Relaxed: a count that is not zero stays so while the base is held.
@@ -32,8 +34,14 @@ impl FiberRef {
                 return FiberRef(fiber);
             }
         }
-        count.fetch_add(1, Ordering::Relaxed);
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        assert!(before < isize::MAX as usize, "a fiber has more than isize::MAX references");
         FiberRef(fiber)
+    }
+
+    /// What it points at, as a word.
+    pub(crate) fn as_ptr(&self) -> *const () {
+        self.0.as_ptr().cast_const().cast()
     }
 
     /// The count stays with the queue entry that is left over; see [`FiberPtr::has_entry`].
@@ -61,9 +69,7 @@ impl FiberRef {
 
 impl Clone for FiberRef {
     fn clone(&self) -> FiberRef {
-        let before = self.0.references.fetch_add(1, Ordering::Relaxed);
-        assert!(before < isize::MAX as usize, "a fiber has more than isize::MAX references");
-        FiberRef(self.0)
+        FiberRef::new(self.0)
     }
 }
 

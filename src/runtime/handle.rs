@@ -10,6 +10,10 @@ use std::panic::Location;
 #[derive(Clone, Debug)]
 pub struct Handle(pub(super) Arc<Shared>);
 
+// Nothing of it is left half changed by a panic.
+impl std::panic::UnwindSafe for Handle {}
+impl std::panic::RefUnwindSafe for Handle {}
+
 /// Figures of a runtime.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

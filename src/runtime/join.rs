@@ -1,7 +1,7 @@
 //! The handle of a fiber: its result, its end, its cancel.
 
 use crate::cancel;
-use crate::fiber::{self, FiberPtr, FiberRef, Joiner, release_block};
+use crate::fiber::{self, FiberPtr, Joiner, release_block};
 use crate::park::{self, Outcome, Parking, Wait};
 use crate::scheduler::{self, Shared, SpawnOptions};
 use std::fmt;
@@ -23,6 +23,10 @@ pub struct JoinHandle<T> {
 unsafe impl<T: Send> Send for JoinHandle<T> {}
 // SAFETY: `&JoinHandle` gives access to the state word only.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+// Nothing of it is left half changed by a panic.
+impl<T> std::panic::UnwindSafe for JoinHandle<T> {}
+impl<T> std::panic::RefUnwindSafe for JoinHandle<T> {}
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -133,8 +137,9 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    pub(crate) fn reference(&self) -> Option<FiberRef> {
-        self.fiber.map(FiberPtr::reference)
+    /// Alive as long as the handle; `None` if the runtime had been shut down.
+    pub(crate) fn fiber(&self) -> &Option<FiberPtr> {
+        &self.fiber
     }
 }
 

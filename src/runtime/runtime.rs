@@ -34,6 +34,10 @@ pub struct Runtime {
     driven: Option<Mutex<()>>,
 }
 
+// Nothing of it is left half changed by a panic.
+impl std::panic::UnwindSafe for Runtime {}
+impl std::panic::RefUnwindSafe for Runtime {}
+
 /// Not everything had ended at the deadline of a shutdown.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

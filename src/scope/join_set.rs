@@ -37,6 +37,10 @@ pub struct JoinSet<T> {
     taken: usize,
 }
 
+// Nothing of it is left half changed by a panic.
+impl<T> std::panic::UnwindSafe for JoinSet<T> {}
+impl<T> std::panic::RefUnwindSafe for JoinSet<T> {}
+
 /// What a panic carries.
 type Payload = Box<dyn Any + Send>;
 

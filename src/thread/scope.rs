@@ -270,7 +270,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     }
 
     /// The fiber, for its id, its name and its `unpark`.
-    pub fn thread(&self) -> Thread {
+    pub fn thread(&self) -> &Thread {
         self.fiber.thread()
     }
 
