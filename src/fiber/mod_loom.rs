@@ -15,6 +15,7 @@ mod scopes;
 mod state;
 mod thread;
 mod waiter;
+mod waiters;
 mod word;
 
 pub(crate) use batch::Batch;

@@ -40,6 +40,7 @@ impl FiberRef {
     }
 
     /// What it points at, as a word.
+    #[cfg(not(loom))]
     pub(crate) fn as_ptr(&self) -> *const () {
         self.0.as_ptr().cast_const().cast()
     }

@@ -61,3 +61,7 @@ impl Waiters {
         waiters.drain(..).filter_map(settle).collect()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "waiters_models.rs"]
+mod models;
