@@ -108,11 +108,25 @@ impl Inner {
 
 impl Token {
     /// A token that belongs to no other.
+    ///
+    /// ```
+    /// let token = volt::cancel::Token::new();
+    /// assert!(!token.is_cancelled());
+    /// ```
     pub fn new() -> Token {
         Token(Inner::new(false))
     }
 
     /// A token that is cancelled with this one, and can be cancelled without it.
+    ///
+    /// ```
+    /// let server = volt::cancel::Token::new();
+    /// let (one, other) = (server.child(), server.child());
+    /// one.cancel();
+    /// assert!(!server.is_cancelled() && !other.is_cancelled());
+    /// server.cancel();
+    /// assert!(other.is_cancelled());
+    /// ```
     pub fn child(&self) -> Token {
         let mut linked = self.0.linked.lock();
         let child = Inner::new(self.0.is_cancelled());
@@ -127,6 +141,14 @@ impl Token {
     }
 
     /// Ends the waits under this token and its children, now and for good. Returns at once.
+    ///
+    /// ```
+    /// use volt::cancel::{Cancelled, Token};
+    ///
+    /// let token = Token::new();
+    /// token.cancel();
+    /// assert_eq!(token.run(volt::thread::park), Err(Cancelled));
+    /// ```
     pub fn cancel(&self) {
         let mut left = self.0.cancel();
         while let Some(child) = left.pop() {
@@ -135,13 +157,31 @@ impl Token {
     }
 
     /// Was it cancelled?
+    ///
+    /// ```
+    /// let token = volt::cancel::Token::new();
+    /// let same = token.clone();
+    /// same.cancel();
+    /// assert!(token.is_cancelled());
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Waits until the token is cancelled.
+    /// Waits until the token is cancelled; a plain thread sleeps.
     ///
     /// A caller that is cancelled itself [unwinds](crate::cancel).
+    ///
+    /// ```
+    /// let token = volt::cancel::Token::new();
+    /// let theirs = token.clone();
+    /// let cleaner = volt::go(move || {
+    ///     theirs.cancelled();
+    ///     "cleaned up"
+    /// });
+    /// token.cancel();
+    /// assert_eq!(cleaner.join().unwrap(), "cleaned up");
+    /// ```
     pub fn cancelled(&self) {
         let wait = Wait::cancellable("cancel token");
         let object = Arc::as_ptr(&self.0) as usize;

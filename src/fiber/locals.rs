@@ -58,11 +58,35 @@ pub(super) fn drop_all(mut pop: impl FnMut() -> Option<Box<dyn Any>>) {
 /// A value of each fiber; made by [`fiber_local!`](crate::fiber_local).
 ///
 /// It mirrors [`std::thread::LocalKey`]. On a plain thread the value belongs to the thread.
+///
+/// ```
+/// use std::cell::Cell;
+/// use volt::thread::LocalKey;
+///
+/// volt::fiber_local! {
+///     static COUNT: Cell<u32> = Cell::new(1);
+/// }
+///
+/// fn double(counter: &'static LocalKey<Cell<u32>>) -> u32 {
+///     counter.with(|count| count.replace(2 * count.get()))
+/// }
+///
+/// assert_eq!((double(&COUNT), double(&COUNT)), (1, 2));
+/// ```
 pub struct LocalKey<T: 'static> {
     init: fn() -> T,
 }
 
 /// The value of this thread or fiber has been destroyed.
+///
+/// ```
+/// volt::fiber_local! {
+///     static NAME: &'static str = "volt";
+/// }
+///
+/// let length: Result<usize, volt::thread::AccessError> = NAME.try_with(|name| name.len());
+/// assert_eq!(length, Ok(4));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessError;
 
@@ -92,6 +116,14 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// If the value has been destroyed: in another local's destructor at the end of the fiber, or on
     /// a plain thread that ends.
+    ///
+    /// ```
+    /// volt::fiber_local! {
+    ///     static NAME: &'static str = "volt";
+    /// }
+    ///
+    /// assert_eq!(NAME.with(|name| name.len()), 4);
+    /// ```
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         self.try_with(f).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -101,6 +133,14 @@ impl<T: 'static> LocalKey<T> {
     /// # Errors
     ///
     /// If the value has been destroyed.
+    ///
+    /// ```
+    /// volt::fiber_local! {
+    ///     static NAME: &'static str = "volt";
+    /// }
+    ///
+    /// assert_eq!(NAME.try_with(|name| name.len()), Ok(4));
+    /// ```
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         let value = match self.find()? {
             Some(value) => value,

@@ -24,6 +24,14 @@ use std::fmt;
 use std::ptr;
 
 /// Why an operation of a cancelled fiber failed, and the payload with which its other waits unwind.
+///
+/// ```
+/// use volt::cancel::Cancelled;
+///
+/// let fiber = volt::go(volt::thread::park);
+/// fiber.cancel();
+/// assert!(fiber.join().unwrap_err().is::<Cancelled>());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled;
 

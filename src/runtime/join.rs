@@ -13,6 +13,11 @@ use std::thread;
 /// It mirrors [`std::thread::JoinHandle`]; `thread` gives a [`volt::thread::Thread`].
 ///
 /// [`volt::thread::Thread`]: crate::thread::Thread
+///
+/// ```
+/// let fiber: volt::JoinHandle<u32> = volt::go(|| 6 * 7);
+/// assert_eq!(fiber.join().unwrap(), 42);
+/// ```
 pub struct JoinHandle<T> {
     /// `None` if the runtime had been shut down.
     fiber: Option<FiberPtr>,
@@ -61,6 +66,12 @@ impl<T> JoinHandle<T> {
     /// # Cancel
     ///
     /// A caller that is cancelled [unwinds](crate::cancel), and the fiber goes on by itself.
+    ///
+    /// ```
+    /// let fiber = volt::go(|| -> u32 { panic!("no answer") });
+    /// let payload = fiber.join().unwrap_err();
+    /// assert_eq!(payload.downcast_ref(), Some(&"no answer"));
+    /// ```
     pub fn join(self) -> thread::Result<T> {
         if !self.wait() {
             cancel::unwind();
@@ -102,6 +113,14 @@ impl<T> JoinHandle<T> {
     }
 
     /// Has the fiber ended? Its `join` then returns at once.
+    ///
+    /// ```
+    /// let fiber = volt::go(|| "done");
+    /// while !fiber.is_finished() {
+    ///     volt::yield_now();
+    /// }
+    /// assert_eq!(fiber.join().unwrap(), "done");
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.fiber.is_none_or(|fiber| fiber.state().load().is_done())
     }
@@ -111,6 +130,12 @@ impl<T> JoinHandle<T> {
     /// [`volt::cancel`](crate::cancel).
     ///
     /// A fiber that does not wait does not notice. Returns at once; `join` waits for the end.
+    ///
+    /// ```
+    /// let fiber = volt::go(|| volt::sleep(std::time::Duration::MAX));
+    /// fiber.cancel();
+    /// assert!(fiber.join().unwrap_err().is::<volt::cancel::Cancelled>());
+    /// ```
     pub fn cancel(&self) {
         let Some(fiber) = self.fiber else { return };
         let settle = fiber.state().cancel();

@@ -67,11 +67,24 @@ impl<T> Drop for Report<T> {
 
 impl<T: Send + 'static> JoinSet<T> {
     /// An empty set.
+    ///
+    /// ```
+    /// let set = volt::scope::JoinSet::<u32>::new();
+    /// assert_eq!(set.join_all().unwrap(), []);
+    /// ```
     pub fn new() -> JoinSet<T> {
         JoinSet::with(true)
     }
 
     /// An empty set whose fibers go on when one of them fails.
+    ///
+    /// ```
+    /// let mut set = volt::scope::JoinSet::independent();
+    /// set.go(|| "goes on");
+    /// set.go(|| panic!("fails"));
+    /// let ended = std::iter::from_fn(|| set.join_next());
+    /// assert_eq!(ended.filter_map(Result::ok).collect::<Vec<_>>(), ["goes on"]);
+    /// ```
     pub fn independent() -> JoinSet<T> {
         JoinSet::with(false)
     }
@@ -87,6 +100,14 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Starts a fiber in the set.
+    ///
+    /// ```
+    /// let mut set = volt::scope::JoinSet::new();
+    /// for word in ["one", "three"] {
+    ///     set.go(move || word.len());
+    /// }
+    /// assert_eq!(set.join_all().unwrap(), [3, 5]);
+    /// ```
     #[track_caller]
     pub fn go(&mut self, f: impl FnOnce() -> T + Send + 'static) {
         self.start(Location::caller(), f, |_| false);
@@ -127,16 +148,36 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Fibers whose result was not taken yet.
+    ///
+    /// ```
+    /// let mut set = volt::scope::JoinSet::new();
+    /// set.go(|| 1);
+    /// assert_eq!(set.len(), 1);
+    /// set.join_next().unwrap().unwrap();
+    /// assert_eq!(set.len(), 0);
+    /// ```
     pub fn len(&self) -> usize {
         self.started - self.taken
     }
 
     /// Was the result of every fiber taken?
+    ///
+    /// ```
+    /// assert!(volt::scope::JoinSet::<u32>::new().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Asks all fibers of the set to end, those that are still to be started included.
+    ///
+    /// ```
+    /// let mut set = volt::scope::JoinSet::new();
+    /// set.go(volt::thread::park);
+    /// set.cancel();
+    /// let ended = set.join_next().unwrap();
+    /// assert!(ended.unwrap_err().is::<volt::cancel::Cancelled>());
+    /// ```
     pub fn cancel(&self) {
         self.token.cancel();
     }
@@ -150,6 +191,16 @@ impl<T: Send + 'static> JoinSet<T> {
     /// # Cancel
     ///
     /// A caller that is cancelled [unwinds](crate::cancel); the set stays as it is.
+    ///
+    /// ```
+    /// let mut set = volt::scope::JoinSet::new();
+    /// (1..=3).for_each(|n| set.go(move || n));
+    /// let mut sum = 0;
+    /// while let Some(ended) = set.join_next() {
+    ///     sum += ended.unwrap();
+    /// }
+    /// assert_eq!(sum, 6);
+    /// ```
     pub fn join_next(&mut self) -> Option<Result<T>> {
         self.next().map(|(_, result)| result)
     }
@@ -180,6 +231,12 @@ impl<T: Send + 'static> JoinSet<T> {
     /// # Cancel
     ///
     /// A caller that is cancelled [unwinds](crate::cancel), and the fibers are cancelled.
+    ///
+    /// ```
+    /// let mut set = volt::scope::JoinSet::new();
+    /// (1..=3).for_each(|n| set.go(move || 10 * n));
+    /// assert_eq!(set.join_all().unwrap(), [10, 20, 30]);
+    /// ```
     pub fn join_all(mut self) -> Result<Vec<T>> {
         let mut values = Vec::with_capacity(self.len());
         match self.take_all(|number, value| values.push((number, value))) {

@@ -6,7 +6,13 @@ use crate::stack::StackSize;
 use std::io;
 use std::panic::Location;
 
-/// Starts a fiber; the same as [`volt::go`](crate::go).
+/// Starts a fiber; the same as [`volt::go`](crate::go). Its panic ends it alone, and goes to who
+/// [joins](JoinHandle::join) it.
+///
+/// ```
+/// let fiber = volt::thread::spawn(|| 6 * 7);
+/// assert_eq!(fiber.join().unwrap(), 42);
+/// ```
 #[track_caller]
 pub fn spawn<F, T>(f: F) -> JoinHandle<T>
 where
@@ -37,11 +43,22 @@ pub struct Builder {
 
 impl Builder {
     /// No name, and the runtime's stack size.
+    ///
+    /// ```
+    /// let fiber = volt::thread::Builder::new().spawn(|| 6 * 7).unwrap();
+    /// assert_eq!(fiber.join().unwrap(), 42);
+    /// ```
     pub fn new() -> Builder {
         Builder::default()
     }
 
     /// Names the fiber: in panics, reports and [`Thread::name`](super::Thread::name).
+    ///
+    /// ```
+    /// let builder = volt::thread::Builder::new().name("indexer".into());
+    /// let fiber = builder.spawn(|| assert_eq!(volt::current().name(), Some("indexer"))).unwrap();
+    /// fiber.join().unwrap();
+    /// ```
     pub fn name(mut self, name: String) -> Builder {
         self.name = Some(name);
         self
@@ -49,6 +66,12 @@ impl Builder {
 
     /// The address space of the stack in bytes, rounded up to a power of two; see
     /// [`runtime::Builder::stack_size`](crate::runtime::Builder::stack_size) for the bounds.
+    ///
+    /// ```
+    /// let builder = volt::thread::Builder::new().stack_size(8 << 20);
+    /// let deep = builder.spawn(|| std::hint::black_box([0_u8; 1 << 20]).len()).unwrap();
+    /// assert_eq!(deep.join().unwrap(), 1 << 20);
+    /// ```
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = Some(bytes);
         self
@@ -60,6 +83,11 @@ impl Builder {
     ///
     /// `InvalidInput` for a stack size out of its bounds. Want of memory for the stack shows later,
     /// as the error of `join`, since a fiber gets its stack when it first runs.
+    ///
+    /// ```
+    /// let too_small = volt::thread::Builder::new().stack_size(1).spawn(|| ());
+    /// assert_eq!(too_small.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    /// ```
     #[track_caller]
     pub fn spawn<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
     where

@@ -11,6 +11,13 @@ use std::ptr;
 
 /// A counted reference to a fiber or plain thread; mirrors [`std::thread::Thread`].
 ///
+/// ```
+/// let waits = volt::go(volt::thread::park);
+/// let thread: volt::thread::Thread = waits.thread().clone();
+/// volt::go(move || thread.unpark());
+/// waits.join().unwrap();
+/// ```
+///
 /// # Invariants
 ///
 /// 1. One word: a fiber's pointer; or a thread's block's, marked by [`PLAIN`]; or null, of a fiber that was
@@ -38,6 +45,12 @@ impl UnwindSafe for Thread {}
 impl RefUnwindSafe for Thread {}
 
 /// Tells fibers and threads apart for as long as the process runs.
+///
+/// ```
+/// let here: volt::thread::ThreadId = volt::current().id();
+/// let there = volt::go(|| volt::current().id());
+/// assert_ne!(there.join().unwrap(), here);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ThreadId(Id);
 
@@ -86,6 +99,11 @@ impl Thread {
     /// Makes the permit of [`park`](super::park) available; wakes the one who waits for it.
     ///
     /// It may come late: a fiber or thread that has ended takes no notice.
+    ///
+    /// ```
+    /// volt::current().unpark();
+    /// volt::thread::park(); // the permit is there
+    /// ```
     pub fn unpark(&self) {
         match self.who() {
             Who::Fiber(fiber) => {
@@ -99,6 +117,11 @@ impl Thread {
     }
 
     /// Unique among all fibers and threads that the process ever had.
+    ///
+    /// ```
+    /// let fiber = volt::go(|| volt::current().id());
+    /// assert_eq!(fiber.thread().id(), fiber.join().unwrap());
+    /// ```
     pub fn id(&self) -> ThreadId {
         ThreadId(match self.who() {
             Who::Fiber(fiber) => Id::Fiber(fiber.id()),
@@ -108,6 +131,11 @@ impl Thread {
     }
 
     /// The name given to a [`Builder`](super::Builder), or the plain thread's name.
+    ///
+    /// ```
+    /// let fiber = volt::thread::Builder::new().name("indexer".into()).spawn(|| ()).unwrap();
+    /// assert_eq!(fiber.thread().name(), Some("indexer"));
+    /// ```
     pub fn name(&self) -> Option<&str> {
         match self.who() {
             Who::Fiber(fiber) => fiber.name(),
@@ -150,6 +178,12 @@ impl fmt::Debug for Thread {
 }
 
 /// The calling fiber; the calling thread where no fiber runs.
+///
+/// ```
+/// let thread = volt::thread::current();
+/// volt::go(move || thread.unpark());
+/// volt::thread::park();
+/// ```
 pub fn current() -> Thread {
     match fiber::current() {
         Some(fiber) => Thread::of_fiber(fiber.reference()),

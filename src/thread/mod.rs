@@ -2,6 +2,15 @@
 //!
 //! Everything here works on fibers and on plain threads alike: [`current`], [`park`] and [`sleep`]
 //! mean the fiber where one runs, else the thread.
+//!
+//! # What differs from `std`
+//!
+//! - [`park`] does not return without a permit.
+//! - A [`JoinHandle`] is `Send` and `Sync` only if the result is `Send`; there it always is. As only such
+//!   results can be spawned, this shows in generic code alone.
+//! - Instead of `thread_local!` there is [`fiber_local!`](crate::fiber_local), whose [`LocalKey`] has `with`
+//!   and `try_with`.
+//! - What is deprecated there is not here: `sleep_ms`, `park_timeout_ms`.
 
 mod builder;
 mod children;
@@ -61,6 +70,14 @@ pub fn park() {
 }
 
 /// As [`park`], but for at most `timeout`.
+///
+/// ```
+/// use volt::time::{Duration, Instant};
+///
+/// let start = Instant::now();
+/// volt::thread::park_timeout(Duration::from_millis(2));
+/// assert!(start.elapsed() >= Duration::from_millis(2)); // nobody has unparked it
+/// ```
 pub fn park_timeout(timeout: Duration) {
     park_until(Some(Moment::now().saturating_add(timeout)));
 }

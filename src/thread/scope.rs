@@ -25,6 +25,16 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::thread::Result;
 
 /// Spawns fibers that may borrow what outlives the scope. Given to the closure of [`scope`].
+///
+/// ```
+/// let word = String::from("borrowed");
+/// volt::scope(|scope| {
+///     scope.spawn(|| {
+///         assert_eq!(word.len(), 8);
+///         scope.spawn(|| assert!(word.starts_with("b"))); // fibers may start others
+///     });
+/// });
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     data: Arc<ScopeData>,
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -115,6 +125,14 @@ impl<F: FnOnce() -> T, T> Body<'_, F, T> {
 }
 
 /// Owns the right to a scoped fiber's result; mirrors [`std::thread::ScopedJoinHandle`].
+///
+/// ```
+/// let word = String::from("borrowed");
+/// volt::scope(|scope| {
+///     let handle: volt::thread::ScopedJoinHandle<'_, usize> = scope.spawn(|| word.len());
+///     assert_eq!(handle.join().unwrap(), 8);
+/// });
+/// ```
 pub struct ScopedJoinHandle<'scope, T> {
     fiber: JoinHandle<()>,
     packet: Arc<Packet<'scope, T>>,
@@ -124,7 +142,8 @@ pub struct ScopedJoinHandle<'scope, T> {
 ///
 /// # Panics
 ///
-/// With the payload of `f`; else, if a fiber panicked whose handle nobody joined, with a message.
+/// With the payload of `f`, when all fibers have ended, which are not cancelled by that; else, if a
+/// fiber panicked whose handle nobody joined, with a message.
 ///
 /// # Cancel
 ///
@@ -171,6 +190,12 @@ where
 
 impl<'scope> Scope<'scope, '_> {
     /// Starts a fiber in this scope; the same as [`spawn`](Scope::spawn).
+    ///
+    /// ```
+    /// let words = ["one", "two"];
+    /// let both = volt::scope(|scope| scope.go(|| words.concat()).join());
+    /// assert_eq!(both.unwrap(), "onetwo");
+    /// ```
     #[track_caller]
     pub fn go<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
     where
@@ -196,6 +221,16 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     /// Starts a fiber in this scope.
+    ///
+    /// If it panics, and nobody joins it, the scope panics when all its fibers have ended.
+    ///
+    /// ```
+    /// let mut count = 0;
+    /// volt::scope(|scope| {
+    ///     scope.spawn(|| count += 1);
+    /// });
+    /// assert_eq!(count, 1);
+    /// ```
     #[track_caller]
     pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
     where
@@ -212,6 +247,15 @@ impl Builder {
     /// # Errors
     ///
     /// As [`spawn`](Builder::spawn).
+    ///
+    /// ```
+    /// let text = String::from("shared");
+    /// volt::scope(|scope| {
+    ///     let builder = volt::thread::Builder::new().name("reader".into());
+    ///     let reader = builder.spawn_scoped(scope, || text.len()).unwrap();
+    ///     assert_eq!(reader.join().unwrap(), 6);
+    /// });
+    /// ```
     #[track_caller]
     pub fn spawn_scoped<'scope, F, T>(
         self,
@@ -254,6 +298,15 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # Errors
     ///
     /// As [`JoinHandle::join`].
+    ///
+    /// # Cancel
+    ///
+    /// As [`JoinHandle::join`]; but the scope, as it unwinds, cancels the fiber and waits for it.
+    ///
+    /// ```
+    /// let ended = volt::scope(|scope| scope.spawn(|| -> u32 { panic!("no answer") }).join());
+    /// assert_eq!(ended.unwrap_err().downcast_ref(), Some(&"no answer"));
+    /// ```
     pub fn join(self) -> Result<T> {
         let ended = self.fiber.join();
         self.packet.accounted.store(true, Ordering::Release);
@@ -265,16 +318,39 @@ impl<T> ScopedJoinHandle<'_, T> {
 
     /// Asks the fiber to end; see [`JoinHandle::cancel`]. If nobody joins it, a scope does not count
     /// that as a panic.
+    ///
+    /// ```
+    /// volt::scope(|scope| {
+    ///     let waits = scope.spawn(volt::thread::park);
+    ///     waits.cancel(); // or the scope would never end
+    /// });
+    /// ```
     pub fn cancel(&self) {
         self.fiber.cancel();
     }
 
     /// The fiber, for its id, its name and its `unpark`.
+    ///
+    /// ```
+    /// volt::scope(|scope| {
+    ///     let waits = scope.spawn(volt::thread::park);
+    ///     waits.thread().unpark();
+    /// });
+    /// ```
     pub fn thread(&self) -> &Thread {
         self.fiber.thread()
     }
 
     /// Has the fiber ended? Its `join` then returns at once.
+    ///
+    /// ```
+    /// volt::scope(|scope| {
+    ///     let fiber = scope.spawn(|| ());
+    ///     while !fiber.is_finished() {
+    ///         volt::yield_now();
+    ///     }
+    /// });
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.fiber.is_finished()
     }

@@ -43,36 +43,93 @@ pub struct Instant(pub(crate) Moment);
 
 impl Instant {
     /// The present.
+    ///
+    /// ```
+    /// use volt::time::Instant;
+    ///
+    /// let earlier = Instant::now();
+    /// assert!(Instant::now() >= earlier);
+    /// ```
     pub fn now() -> Instant {
         Instant(Moment::now())
     }
 
     /// The time since `earlier`; zero if that is the later one.
+    ///
+    /// ```
+    /// use volt::time::{Duration, Instant};
+    ///
+    /// let now = Instant::now();
+    /// let later = now + Duration::from_secs(1);
+    /// assert_eq!(later.duration_since(now), Duration::from_secs(1));
+    /// assert_eq!(now.duration_since(later), Duration::ZERO);
+    /// ```
     pub fn duration_since(&self, earlier: Instant) -> Duration {
         self.0.since(earlier.0)
     }
 
     /// The time since `earlier`; `None` if that is the later one.
+    ///
+    /// ```
+    /// use volt::time::{Duration, Instant};
+    ///
+    /// let now = Instant::now();
+    /// let later = now + Duration::from_secs(1);
+    /// assert_eq!(later.checked_duration_since(now), Some(Duration::from_secs(1)));
+    /// assert_eq!(now.checked_duration_since(later), None);
+    /// ```
     pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
         (*self >= earlier).then(|| self.0.since(earlier.0))
     }
 
     /// As [`duration_since`](Instant::duration_since).
+    ///
+    /// ```
+    /// use volt::time::{Duration, Instant};
+    ///
+    /// let now = Instant::now();
+    /// let later = now + Duration::from_secs(1);
+    /// assert_eq!(now.saturating_duration_since(later), Duration::ZERO);
+    /// ```
     pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
         self.0.since(earlier.0)
     }
 
     /// The time since this instant.
+    ///
+    /// ```
+    /// use volt::time::{Duration, Instant};
+    ///
+    /// let start = Instant::now();
+    /// volt::sleep(Duration::from_millis(1));
+    /// assert!(start.elapsed() >= Duration::from_millis(1));
+    /// ```
     pub fn elapsed(&self) -> Duration {
         Moment::now().since(self.0)
     }
 
     /// `self + duration`; `None` past the clock's range.
+    ///
+    /// ```
+    /// use volt::time::{Duration, Instant};
+    ///
+    /// let now = Instant::now();
+    /// assert_eq!(now.checked_add(Duration::ZERO), Some(now));
+    /// assert_eq!(now.checked_add(Duration::MAX), None);
+    /// ```
     pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
         self.0.checked_add(duration).map(Instant)
     }
 
     /// `self - duration`; `None` before the clock's range.
+    ///
+    /// ```
+    /// use volt::time::{Duration, Instant};
+    ///
+    /// let (now, second) = (Instant::now(), Duration::from_secs(1));
+    /// assert_eq!((now + second).checked_sub(second), Some(now));
+    /// assert_eq!(now.checked_sub(Duration::MAX), None);
+    /// ```
     pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
         let nanos = u64::try_from(duration.as_nanos()).ok()?;
         self.0.as_nanos().checked_sub(nanos).map(|nanos| Instant(Moment::from_nanos(nanos)))
@@ -160,11 +217,19 @@ pub(crate) fn both_now() -> (std::time::Instant, Moment) {
     }
 }
 
-/// Waits for `duration`; a fiber leaves its worker to others meanwhile.
+/// Waits for `duration`; a fiber leaves its worker to others meanwhile, a plain thread sleeps.
 ///
 /// A deadline is never early. It is late by less than 0.1 ms while workers are busy, and by up to a
 /// millisecond more when the process was idle. A zero duration only yields. A cancel ends the sleep,
 /// and the fiber [unwinds](crate::cancel).
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// let start = Instant::now();
+/// volt::sleep(Duration::from_millis(2));
+/// assert!(start.elapsed() >= Duration::from_millis(2));
+/// ```
 pub fn sleep(duration: Duration) {
     if duration.is_zero() {
         return park::yield_now();
@@ -176,6 +241,14 @@ pub fn sleep(duration: Duration) {
 }
 
 /// Waits until `deadline`, which may be an [`Instant`] or the standard library's.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// let deadline = Instant::now() + Duration::from_millis(2);
+/// volt::time::sleep_until(deadline);
+/// assert!(Instant::now() >= deadline);
+/// ```
 pub fn sleep_until(deadline: impl Into<Instant>) {
     sleep_to(deadline.into().0);
 }
@@ -206,6 +279,15 @@ pub fn interval(period: Duration) -> Interval {
 }
 
 /// See [`interval`].
+///
+/// ```
+/// use volt::time::{Duration, Instant, Interval, interval};
+///
+/// let mut every: Interval = interval(Duration::from_millis(1));
+/// let due = (every.tick(), every.tick());
+/// assert_eq!(due.1 - due.0, Duration::from_millis(1));
+/// assert!(Instant::now() >= due.1);
+/// ```
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,
@@ -215,6 +297,17 @@ pub struct Interval {
 impl Interval {
     /// Waits for the next tick and returns when it was due. Ticks that were missed come at once, one
     /// after the other, so that the count stays right.
+    ///
+    /// A cancel that ends the wait [unwinds](crate::cancel); the next call waits for the same tick.
+    ///
+    /// ```
+    /// use volt::time::{Duration, interval};
+    ///
+    /// let mut every = interval(Duration::from_millis(1));
+    /// let first = every.tick();
+    /// volt::sleep(Duration::from_millis(3)); // longer than the period
+    /// assert_eq!(every.tick(), first + Duration::from_millis(1));
+    /// ```
     pub fn tick(&mut self) -> Instant {
         let due = self.next;
         sleep_until(due);
@@ -223,6 +316,12 @@ impl Interval {
     }
 
     /// The time between two ticks.
+    ///
+    /// ```
+    /// use volt::time::{Duration, interval};
+    ///
+    /// assert_eq!(interval(Duration::from_secs(1)).period(), Duration::from_secs(1));
+    /// ```
     pub fn period(&self) -> Duration {
         self.period
     }

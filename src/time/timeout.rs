@@ -9,6 +9,14 @@ use std::fmt;
 use std::io;
 
 /// The time of a [`timeout`] was over before what it was for.
+///
+/// ```
+/// use std::io::{Error, ErrorKind};
+/// use std::time::Duration;
+///
+/// let elapsed = volt::timeout(Duration::from_millis(1), volt::thread::park).unwrap_err();
+/// assert_eq!(Error::from(elapsed).kind(), ErrorKind::TimedOut);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -55,6 +63,12 @@ impl From<Elapsed> for io::Error {
 /// # Cancel
 ///
 /// A cancel of the calling fiber, or a timeout further out, passes through.
+///
+/// # Where panics abort
+///
+/// With `panic = "abort"` nothing can be unwound: only operations that return an error are ended. A
+/// sleep, a lock or a receive runs to its end, however late, and if nothing else was cut off the
+/// result is `Ok`.
 ///
 /// ```
 /// use std::time::Duration;
