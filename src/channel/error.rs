@@ -4,10 +4,27 @@ use std::error::Error;
 use std::fmt;
 
 /// [`send`](super::Sender::send) failed: every receiver is gone. Holds the message.
+///
+/// ```
+/// use volt::channel::{SendError, unbounded};
+///
+/// let (s, r) = unbounded();
+/// drop(r);
+/// assert_eq!(s.send("back"), Err(SendError("back")));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
 /// [`try_send`](super::Sender::try_send) failed. Holds the message.
+///
+/// ```
+/// use volt::channel::{TrySendError, bounded};
+///
+/// let (s, r) = bounded(0);
+/// assert_eq!(s.try_send("back"), Err(TrySendError::Full("back")));
+/// drop(r);
+/// assert_eq!(s.try_send("back"), Err(TrySendError::Disconnected("back")));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
     /// There was no room; on a rendezvous channel, no receiver waited.
@@ -17,6 +34,15 @@ pub enum TrySendError<T> {
 }
 
 /// [`send_timeout`](super::Sender::send_timeout) failed. Holds the message.
+///
+/// ```
+/// use volt::channel::{SendTimeoutError, bounded};
+/// use volt::time::Duration;
+///
+/// let (s, _r) = bounded(0);
+/// let late = s.send_timeout("back", Duration::from_millis(1));
+/// assert_eq!(late, Err(SendTimeoutError::Timeout("back")));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
     /// There was no room in time; on a rendezvous channel, no receiver.
@@ -26,10 +52,27 @@ pub enum SendTimeoutError<T> {
 }
 
 /// [`recv`](super::Receiver::recv) failed: the channel is empty and every sender is gone.
+///
+/// ```
+/// use volt::channel::{RecvError, unbounded};
+///
+/// let (s, r) = unbounded::<u8>();
+/// drop(s);
+/// assert_eq!(r.recv(), Err(RecvError));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
 /// [`try_recv`](super::Receiver::try_recv) failed.
+///
+/// ```
+/// use volt::channel::{TryRecvError, unbounded};
+///
+/// let (s, r) = unbounded::<u8>();
+/// assert_eq!(r.try_recv(), Err(TryRecvError::Empty));
+/// drop(s);
+/// assert_eq!(r.try_recv(), Err(TryRecvError::Disconnected));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// There was no message; on a rendezvous channel, no sender waited.
@@ -39,6 +82,15 @@ pub enum TryRecvError {
 }
 
 /// [`recv_timeout`](super::Receiver::recv_timeout) failed.
+///
+/// ```
+/// use volt::channel::{RecvTimeoutError, unbounded};
+/// use volt::time::Duration;
+///
+/// let (_s, r) = unbounded::<u8>();
+/// let late = r.recv_timeout(Duration::from_millis(1));
+/// assert_eq!(late, Err(RecvTimeoutError::Timeout));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvTimeoutError {
     /// There was no message in time; on a rendezvous channel, no sender.
@@ -48,18 +100,46 @@ pub enum RecvTimeoutError {
 }
 
 /// [`try_select`](super::Select::try_select) failed: no operation was ready.
+///
+/// ```
+/// use volt::channel::{Select, TrySelectError};
+///
+/// assert_eq!(Select::new().try_select().err(), Some(TrySelectError));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrySelectError;
 
 /// [`select_timeout`](super::Select::select_timeout) failed: no operation was ready in time.
+///
+/// ```
+/// use volt::channel::{Select, SelectTimeoutError};
+/// use volt::time::Duration;
+///
+/// let late = Select::new().select_timeout(Duration::from_millis(1));
+/// assert_eq!(late.err(), Some(SelectTimeoutError));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectTimeoutError;
 
 /// [`try_ready`](super::Select::try_ready) failed: no operation was ready.
+///
+/// ```
+/// use volt::channel::{Select, TryReadyError};
+///
+/// assert_eq!(Select::new().try_ready(), Err(TryReadyError));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TryReadyError;
 
 /// [`ready_timeout`](super::Select::ready_timeout) failed: no operation was ready in time.
+///
+/// ```
+/// use volt::channel::{ReadyTimeoutError, Select};
+/// use volt::time::Duration;
+///
+/// let late = Select::new().ready_timeout(Duration::from_millis(1));
+/// assert_eq!(late, Err(ReadyTimeoutError));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyTimeoutError;
 

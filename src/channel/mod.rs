@@ -39,6 +39,18 @@
 //! wait is not ended by a cancel or a time-out: a receiver of a rendezvous channel that was paired with
 //! a `select`'s send waits until the sender's message has been made.
 //!
+//! # On a panic
+//!
+//! A channel is not poisoned. What a panic drops on its way is dropped as by any other means:
+//!
+//! | what panics | what becomes of it |
+//! |---|---|
+//! | who has a [`Sender`] or [`Receiver`] | the last one of its side tells the other side |
+//! | the expression of a chosen `send` in [`select!`], who has a [`Permit`] | the place, or the receiver, is given back |
+//! | who has a [`SelectedOperation`] | the place is given back; a message in it is forgotten, not dropped |
+//! | a method of a [`Case`] | the panic comes out of the select; no other case has had its effect |
+//! | the destructor of a message | the panic comes out of the drop of the last receiver; the senders know that it is gone, and what was still to be dropped is leaked |
+//!
 //! # Waiting for other things too
 //!
 //! A select takes ends of fibers, cancels, times, events, notifications and sockets besides, by
@@ -46,7 +58,8 @@
 //!
 //! # What differs from `crossbeam-channel`
 //!
-//! - Deadlines may be `volt::time`'s instants too.
+//! - Deadlines may be `volt::time`'s instants too. So what takes one is generic, and as a function value
+//!   it needs a type: `Sender::send_deadline` alone does not say which instant is meant.
 //! - If the expression of a chosen `send` in `select!` panics, the operation is given up; there the
 //!   process is aborted.
 //! - `select!` has one more kind of case, `wait`, which stands for [anything](Selectable) that one can wait

@@ -178,6 +178,31 @@ impl Waiter {
     /// then sees what becomes of the effect.
     ///
     /// Works from fibers and plain threads alike. Never waits.
+    ///
+    /// ```
+    /// use volt::channel::{Case, Waiter, select};
+    ///
+    /// /// Rings as soon as somebody waits for it.
+    /// struct Bell;
+    ///
+    /// impl Case for Bell {
+    ///     # type Output<'a> = ();
+    ///     # fn attempt(&self) -> bool { false }
+    ///     # fn is_ready(&self) -> bool { false }
+    ///     # fn unregister(&self, _: &Waiter) {}
+    ///     # fn complete(&self) {}
+    ///     fn register(&self, waiter: &Waiter) -> bool {
+    ///         let waiter = waiter.clone();
+    ///         volt::go(move || assert!(waiter.choose()));
+    ///         true
+    ///     }
+    ///     // ...
+    /// }
+    ///
+    /// select! {
+    ///     wait(Bell) -> () => {}
+    /// }
+    /// ```
     pub fn choose(&self) -> bool {
         if self.watches {
             self.wake();
@@ -189,6 +214,35 @@ impl Waiter {
     /// Makes the select try all its cases again, if it still waits.
     ///
     /// Works from fibers and plain threads alike. Never waits.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use volt::channel::{Case, Waiter, select};
+    ///
+    /// /// Is there at the second look.
+    /// #[derive(Default)]
+    /// struct Second(AtomicBool);
+    ///
+    /// impl Case for Second {
+    ///     # type Output<'a> = ();
+    ///     # fn is_ready(&self) -> bool { self.0.load(Ordering::Relaxed) }
+    ///     # fn unregister(&self, _: &Waiter) {}
+    ///     # fn complete(&self) {}
+    ///     fn attempt(&self) -> bool {
+    ///         self.0.swap(true, Ordering::Relaxed)
+    ///     }
+    ///
+    ///     fn register(&self, waiter: &Waiter) -> bool {
+    ///         waiter.wake();
+    ///         true
+    ///     }
+    ///     // ...
+    /// }
+    ///
+    /// select! {
+    ///     wait(Second::default()) -> () => {}
+    /// }
+    /// ```
     pub fn wake(&self) {
         self.ticket.end(Stand::Changed, READY);
     }
