@@ -15,6 +15,10 @@ use std::fmt;
 /// Whoever is cancelled while it waits takes its arrival back and unwinds; the others wait on. Where the
 /// last one has come meanwhile it goes on as usual: either it has arrived, or it has unwound.
 ///
+/// # On a panic
+///
+/// Who panics on the way does not arrive, and the others wait on, as with `std`.
+///
 /// ```
 /// use volt::sync::{Arc, Barrier};
 ///

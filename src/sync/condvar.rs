@@ -24,6 +24,11 @@ use std::time::Duration;
 /// A wait that is cancelled takes the lock back first, and then unwinds, which drops the guard.
 /// A notification that had reached the waiter is not lost: the wait then returns as usual.
 ///
+/// # On a panic
+///
+/// A condition is called under the lock: if it panics, that is freed, and poisoned. Who panics before
+/// it notifies wakes nobody.
+///
 /// ```
 /// use volt::sync::{Arc, Condvar, Mutex};
 ///
@@ -63,6 +68,15 @@ pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
     /// The time was over before a notification came.
+    ///
+    /// ```
+    /// use volt::sync::{Condvar, Mutex};
+    /// use volt::time::Duration;
+    ///
+    /// let (mutex, never) = (Mutex::new(()), Condvar::new());
+    /// let waited = never.wait_timeout(mutex.lock().unwrap(), Duration::ZERO).unwrap();
+    /// assert!(waited.1.timed_out());
+    /// ```
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.0

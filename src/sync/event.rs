@@ -14,6 +14,10 @@ use std::time::Duration;
 ///
 /// A wait unwinds.
 ///
+/// # On a panic
+///
+/// Who panics before it sets the event wakes nobody, unless one of its destructors does.
+///
 /// ```
 /// use volt::sync::{Arc, Event};
 ///

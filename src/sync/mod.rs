@@ -24,7 +24,8 @@
 //! | `Notify::notified`, `Event::wait` | unwinds; a notification goes to another, or is kept |
 //! | `mpsc` `SyncSender::send` | unwinds; the value is dropped, and was not received |
 //! | `recv...` of every channel | unwinds; the value stays in the channel |
-//! | `watch` `changed`, `wait_for`, `borrow`, `send...`, `closed` | unwinds; nothing was sent or seen |
+//! | `watch` `changed`, `borrow`, `send...`, `closed` | unwinds; nothing was sent or seen |
+//! | `watch` `wait_for` | unwinds; the values that its condition has refused are seen |
 //! | `try_...`, guards and permits that are dropped, `notify_...` | never wait |
 //!
 //! A destructor that locks may so unwind too, unless the fiber is unwinding already: where it must come
@@ -33,6 +34,45 @@
 //! Who is woken first is not cancelled: that operation returns, and the next wait unwinds. A lock or
 //! permit that was to go to a cancelled waiter goes to the next one. The unwinding of a cancel poisons
 //! no lock of this module; those of [`std::sync`] cannot know the difference.
+//!
+//! # On a panic
+//!
+//! What the panic of one fiber or thread means to the others. As it unwinds, its guards, permits and
+//! handles are dropped; but for the locks that have poisoning in [`std::sync`], nothing is poisoned.
+//!
+//! | what panics | what becomes of it |
+//! |---|---|
+//! | who holds a `Mutex`, or an `RwLock` to write | the lock is free, and poisoned |
+//! | who holds an `RwLock` to read | the lock is free, and not poisoned |
+//! | the condition of a `Condvar`'s wait | it holds the lock: as above |
+//! | what `Once` or `LazyLock` calls | poisoned: later uses panic, and so do those who wait, but for the `..._force` |
+//! | what `OnceLock` calls | the place stays empty, for the next to try |
+//! | who has permits of a `Semaphore` | they are given back |
+//! | a member of a `WaitGroup` | has left the group; `wait` does not tell |
+//! | who would have come to a `Barrier` | does not come: the others wait on |
+//! | who would have notified, or set an `Event` | nobody is woken: those who wait wait on |
+//! | who has a sender or the receiver of a channel | it is dropped: the last of its side tells the other |
+//! | what `watch` `send_modify`, `send_if_modified` call | the value stays as that left it, and counts as the former one until the next send |
+//! | the condition of `watch` `wait_for` | the value is seen |
+//! | the `clone` of a value in `broadcast` | this receiver goes on with the next one; the others get it |
+//! | the destructor of a value that was never received | the panic comes out of what drops it: the drop of a receiver, or a `send` of `broadcast` or `watch`, which has taken effect |
+//!
+//! A destructor that waits while its fiber unwinds is not ended by a cancel, and
+//! [blocks the thread](crate#what-a-fiber-that-migrates-must-not-hold-over-a-wait).
+//!
+//! # What differs
+//!
+//! From the standard library:
+//!
+//! - What is deprecated there is not here: `Condvar::wait_timeout_ms`, `ONCE_INIT`.
+//! - [`WaitTimeoutResult`] is a type of its own.
+//!
+//! From Tokio, besides that there are no futures:
+//!
+//! - [`broadcast`] shares its values between receivers: to go to other fibers or threads they need
+//!   `Sync` besides `Send`.
+//! - [`acquire_many(0)`](Semaphore::acquire_many) needs no permit, so it returns at once even if there is
+//!   none. Only behind others that wait it takes its turn.
 //!
 //! # How it is built
 //!

@@ -15,6 +15,10 @@ use std::time::Duration;
 /// A wait unwinds. A notification that had reached the waiter is not lost: the wait then returns as
 /// usual. Of a select it is a [case](crate::channel::Selectable): one that was not chosen takes none.
 ///
+/// # On a panic
+///
+/// Who panics before it notifies wakes nobody, unless one of its destructors does.
+///
 /// ```
 /// use volt::sync::{Arc, Notify};
 ///

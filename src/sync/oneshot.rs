@@ -38,7 +38,7 @@ struct Inner<T> {
     queue: Queue<()>,
 }
 
-/// Sends the value.
+/// Sends the value. Dropped without that, by a panic say, it tells the receiver.
 ///
 /// ```
 /// let (sender, receiver) = volt::sync::oneshot::channel::<u8>();
@@ -51,7 +51,7 @@ pub struct Sender<T>(Option<Arc<Lock<Inner<T>>>>);
 impl<T> std::panic::UnwindSafe for Sender<T> {}
 impl<T> std::panic::RefUnwindSafe for Sender<T> {}
 
-/// Receives the value.
+/// Receives the value. Dropped before, by a panic say, it drops a value that was sent already.
 ///
 /// ```
 /// let (sender, receiver) = volt::sync::oneshot::channel();

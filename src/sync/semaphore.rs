@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A number of permits to do something; mirrors Tokio's, without the futures.
 ///
 /// First come, first served: who wants many permits is not overtaken by those who want few. A permit
-/// gives itself back when it is dropped, by whomever.
+/// gives itself back when it is dropped, by whomever, a panic included.
 ///
 /// # Cancellation
 ///
@@ -137,6 +137,13 @@ pub struct OwnedSemaphorePermit {
 
 impl Semaphore {
     /// The most permits that there can be.
+    ///
+    /// ```
+    /// use volt::sync::Semaphore;
+    ///
+    /// let most = Semaphore::new(Semaphore::MAX_PERMITS);
+    /// assert_eq!(most.available_permits(), Semaphore::MAX_PERMITS);
+    /// ```
     pub const MAX_PERMITS: usize = raw_semaphore::MAX_PERMITS;
 
     /// One with `permits` permits.
@@ -223,7 +230,7 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Waits for `count` permits at once.
+    /// Waits for `count` permits at once. For 0 of them it waits only behind others.
     ///
     /// # Errors
     ///
@@ -372,12 +379,30 @@ macro_rules! permit {
     ($permit:ident, $($lifetime:lifetime)?) => {
         impl $permit $(<$lifetime>)? {
             /// How many permits this holds.
+            ///
+            /// ```
+            /// use volt::sync::{Arc, Semaphore};
+            ///
+            /// let semaphore = Arc::new(Semaphore::new(3));
+            /// let one = semaphore.acquire().unwrap();
+            /// let two = Arc::clone(&semaphore).acquire_many_owned(2).unwrap();
+            /// assert_eq!((one.num_permits(), two.num_permits()), (1, 2));
+            /// ```
             #[must_use]
             pub fn num_permits(&self) -> usize {
                 self.count
             }
 
             /// Never gives the permits back.
+            ///
+            /// ```
+            /// use volt::sync::{Arc, Semaphore};
+            ///
+            /// let semaphore = Arc::new(Semaphore::new(3));
+            /// semaphore.acquire().unwrap().forget();
+            /// Arc::clone(&semaphore).acquire_owned().unwrap().forget();
+            /// assert_eq!(semaphore.available_permits(), 1);
+            /// ```
             pub fn forget(mut self) {
                 self.count = 0;
             }
@@ -398,6 +423,13 @@ permit!(OwnedSemaphorePermit,);
 
 impl OwnedSemaphorePermit {
     /// Where the permits are from.
+    ///
+    /// ```
+    /// use volt::sync::{Arc, Semaphore};
+    ///
+    /// let permit = Arc::new(Semaphore::new(2)).acquire_owned().unwrap();
+    /// assert_eq!(permit.semaphore().available_permits(), 1);
+    /// ```
     #[must_use]
     pub fn semaphore(&self) -> &Arc<Semaphore> {
         &self.semaphore

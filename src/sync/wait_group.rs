@@ -8,6 +8,9 @@ use std::fmt;
 
 /// Waits until all who have a clone of it have dropped theirs; mirrors crossbeam's.
 ///
+/// A panic drops a clone as well: its owner has left the group, and `wait` does not tell. Nor does a
+/// cancel.
+///
 /// ```
 /// use volt::sync::WaitGroup;
 ///

@@ -15,6 +15,11 @@ use std::time::Duration;
 ///
 /// A wait unwinds, and takes nothing.
 ///
+/// # On a panic
+///
+/// A value whose `clone` panics counts as received: the next call goes on with the next one. The other
+/// receivers get it.
+///
 /// ```
 /// let (sender, mut receiver) = volt::sync::broadcast::channel(4);
 /// (1..=3).for_each(|n| drop(sender.send(n)));
@@ -31,6 +36,14 @@ pub struct Receiver<T> {
 impl<T> std::panic::UnwindSafe for Receiver<T> {}
 impl<T> std::panic::RefUnwindSafe for Receiver<T> {}
 /// See [`Receiver::iter`].
+///
+/// ```
+/// let (sender, mut receiver) = volt::sync::broadcast::channel(1);
+/// sender.send('a').unwrap();
+/// drop(sender);
+/// let mut values: volt::sync::broadcast::Iter<'_, char> = receiver.iter();
+/// assert_eq!((values.next(), values.next()), (Some('a'), None));
+/// ```
 #[derive(Debug)]
 pub struct Iter<'a, T>(&'a mut Receiver<T>);
 

@@ -3,10 +3,26 @@
 use super::Receiver;
 
 /// See [`Receiver::iter`].
+///
+/// ```
+/// let (sender, receiver) = volt::sync::mpsc::channel();
+/// sender.send('a').unwrap();
+/// drop(sender);
+/// let mut values: volt::sync::mpsc::Iter<'_, char> = receiver.iter();
+/// assert_eq!((values.next(), values.next()), (Some('a'), None));
+/// ```
 #[derive(Debug)]
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
 /// See [`Receiver::try_iter`].
+///
+/// ```
+/// let (sender, receiver) = volt::sync::mpsc::channel();
+/// let mut values: volt::sync::mpsc::TryIter<'_, char> = receiver.try_iter();
+/// assert_eq!(values.next(), None);
+/// sender.send('a').unwrap();
+/// assert_eq!(values.next(), Some('a'));
+/// ```
 #[derive(Debug)]
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 

@@ -6,6 +6,12 @@
 //! A wait unwinds. A value is then either received or still in the channel, or still its sender's, and
 //! dropped with it.
 //!
+//! # On a panic
+//!
+//! A sender that a panic drops is one less; the receiver hears of it when none is left. If the
+//! receiver is dropped so, sends fail. A value whose destructor panics as the receiver goes does not
+//! keep it from going: the values behind it are dropped at the latest with the last sender.
+//!
 //! ```
 //! use volt::sync::mpsc;
 //!

@@ -33,7 +33,11 @@ impl<T> Receiver<T> {
         Receiver { shared, seen }
     }
 
-    /// The value, without taking note of it.
+    /// The value, without taking note of it. Waits only while a sender changes it.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
     ///
     /// ```
     /// let (_sender, receiver) = volt::sync::watch::channel(1);
@@ -43,7 +47,11 @@ impl<T> Receiver<T> {
         self.shared.borrow(Some(self.seen))
     }
 
-    /// The value, which is seen from now on.
+    /// The value, which is seen from now on. Waits only while a sender changes it.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait; nothing is seen then.
     ///
     /// ```
     /// let (sender, mut receiver) = volt::sync::watch::channel(1);
@@ -102,6 +110,10 @@ impl<T> Receiver<T> {
     ///
     /// If all senders are gone, and the last value has been seen.
     ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait; nothing is seen then.
+    ///
     /// ```
     /// let (sender, mut receiver) = volt::sync::watch::channel(1);
     /// volt::go(move || sender.send(2));
@@ -117,6 +129,14 @@ impl<T> Receiver<T> {
     /// # Errors
     ///
     /// If all senders are gone, and the condition does not hold of the last value.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait. What the condition has refused is seen.
+    ///
+    /// # On a panic
+    ///
+    /// If `condition` panics, the value that it was given is seen.
     ///
     /// ```
     /// let (sender, mut receiver) = volt::sync::watch::channel(1);

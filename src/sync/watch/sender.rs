@@ -38,6 +38,10 @@ impl<T> Sender<T> {
     /// Unwinds if it would have to wait for a borrow to end; nothing is sent then. So do the other
     /// operations.
     ///
+    /// # On a panic
+    ///
+    /// If the destructor of the former value panics, `value` is in its place and was sent.
+    ///
     /// ```
     /// let (sender, receiver) = volt::sync::watch::channel(1);
     /// sender.send(2).unwrap();
@@ -65,6 +69,11 @@ impl<T> Sender<T> {
 
     /// Changes the value in place.
     ///
+    /// # On a panic
+    ///
+    /// If `modify` panics, the value stays as it has left it, and whoever looks sees that; but receivers
+    /// are not told, and take it for the former one until something is sent. Nothing is poisoned.
+    ///
     /// ```
     /// let (sender, receiver) = volt::sync::watch::channel(vec![1]);
     /// sender.send_modify(|list| list.push(2));
@@ -78,6 +87,10 @@ impl<T> Sender<T> {
     }
 
     /// Changes the value in place; receivers are told only if `modify` returns true. Returns that.
+    ///
+    /// # On a panic
+    ///
+    /// As [`send_modify`](Sender::send_modify).
     ///
     /// ```
     /// let (sender, receiver) = volt::sync::watch::channel(1);
@@ -131,6 +144,10 @@ impl<T> Sender<T> {
     }
 
     /// Waits until there is no receiver.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
     ///
     /// ```
     /// let (sender, receiver) = volt::sync::watch::channel(1);
