@@ -29,6 +29,21 @@ use std::pin::Pin;
 ///
 /// The output is an error only if the socket cannot be watched. On a plain thread the default runtime
 /// watches it, and is started if need be.
+///
+/// ```
+/// use volt::channel::select;
+/// use volt::net::{Readiness, TcpListener};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let connection: Readiness<'_> = listener.readable();
+/// select! {
+///     wait(connection) -> _ => unreachable!("nobody connects"),
+///     default => {}
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Readiness<'s> {
     source: &'s Source,
     direction: Direction,

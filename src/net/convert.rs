@@ -20,6 +20,18 @@ impl TcpStream {
     /// # Errors
     ///
     /// A clone lives, and the process has no descriptor left for a duplicate.
+    ///
+    /// ```
+    /// use std::io::Write;
+    /// use volt::net::{TcpListener, TcpStream};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let mut stream = TcpStream::connect(listener.local_addr()?)?.into_std()?;
+    /// stream.write_all(b"blocks its thread")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_std(self) -> io::Result<std::net::TcpStream> {
         Socket::release(self.0).map(std::net::TcpStream::from)
     }
@@ -37,6 +49,15 @@ impl TcpListener {
     /// # Errors
     ///
     /// A clone lives, and the process has no descriptor left for a duplicate.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let listener = volt::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let address = listener.local_addr()?;
+    /// assert_eq!(listener.into_std()?.local_addr()?, address);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_std(self) -> io::Result<std::net::TcpListener> {
         self.release().map(std::net::TcpListener::from)
     }

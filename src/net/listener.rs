@@ -55,6 +55,23 @@ const BACKLOG: i32 = 4096;
 ///     Ok(())
 /// }
 /// ```
+///
+/// The options:
+///
+/// ```
+/// use std::io::ErrorKind;
+/// use volt::net::TcpListener;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// listener.set_ttl(32)?;
+/// assert_eq!(listener.ttl()?, 32);
+/// assert!(listener.take_error()?.is_none());
+/// listener.set_nonblocking(true)?;
+/// assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+/// # Ok(())
+/// # }
+/// ```
 pub struct TcpListener(pub(super) Arc<Listening>);
 
 impl UnwindSafe for TcpListener {}
@@ -76,6 +93,14 @@ impl TcpListener {
     /// # Errors
     ///
     /// The last address's error, such as `AddrInUse`; `InvalidInput` if there is none.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let listener = volt::net::TcpListener::bind(("127.0.0.1", 0))?;
+    /// assert_ne!(listener.local_addr()?.port(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         address::each(addr, |local| {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -121,6 +146,14 @@ impl TcpListener {
     /// # Errors
     ///
     /// What the system says.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let listener = volt::net::TcpListener::bind("127.0.0.1:0")?;
+    /// assert!(listener.local_addr()?.ip().is_loopback());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         address::from_kernel(Some(rustix::net::getsockname(self.socket())?))
     }
@@ -130,6 +163,15 @@ impl TcpListener {
     /// # Errors
     ///
     /// None today; the signature is the standard library's.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let one = volt::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let two = one.try_clone()?;
+    /// assert_eq!(one.local_addr()?, two.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_clone(&self) -> io::Result<TcpListener> {
         Ok(TcpListener(Arc::clone(&self.0)))
     }
@@ -175,12 +217,36 @@ impl TcpListener {
     ///
     /// What the system says. Some errors are about one connection (`ConnectionAborted`) or pass (no
     /// descriptors left); a server logs them and goes on.
+    ///
+    /// ```
+    /// use volt::net::{TcpListener, TcpStream};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let client = TcpStream::connect(listener.local_addr()?)?;
+    /// let (server, from) = listener.accept()?;
+    /// assert_eq!((server.peer_addr()?, from), (client.local_addr()?, client.local_addr()?));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (fd, peer) = self.socket().read("accept", |fd| self.0.accept(fd))?;
         Ok((TcpStream::from_socket(Socket::new(fd)), address::from_kernel(peer)?))
     }
 
     /// The connections as they come; it never ends. Each step is an [`accept`](TcpListener::accept).
+    ///
+    /// ```
+    /// use volt::net::{TcpListener, TcpStream};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let client = TcpStream::connect(listener.local_addr()?)?;
+    /// let server = listener.incoming().next().unwrap()?;
+    /// assert_eq!(server.peer_addr()?, client.local_addr()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }

@@ -26,16 +26,45 @@ const IOV_MAX: usize = 1024;
 /// Operations of a cancelled fiber that would have to wait return an error for which
 /// [`is_cancelled`](crate::cancel::is_cancelled) holds. On a plain thread they block it.
 ///
-/// ```no_run
+/// ```
 /// use std::io::prelude::*;
-/// use volt::net::TcpStream;
+/// use volt::net::{Shutdown, TcpListener, TcpStream};
 ///
-/// fn main() -> std::io::Result<()> {
-///     let mut stream = TcpStream::connect("127.0.0.1:34254")?;
-///     stream.write_all(&[1])?;
-///     stream.read(&mut [0; 128])?;
-///     Ok(())
-/// }
+/// # fn main() -> std::io::Result<()> {
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let mut client = TcpStream::connect(listener.local_addr()?)?;
+/// let (mut server, _) = listener.accept()?;
+/// assert_eq!(server.peer_addr()?, client.local_addr()?);
+///
+/// client.try_clone()?.write_all(b"ping")?;
+/// client.shutdown(Shutdown::Write)?;
+/// assert_eq!(server.peek(&mut [0; 4])?, 4);
+/// let mut text = String::new();
+/// server.read_to_string(&mut text)?;
+/// assert_eq!(text, "ping");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The options:
+///
+/// ```
+/// # use volt::net::{TcpListener, TcpStream};
+/// # use volt::time::Duration;
+/// # fn main() -> std::io::Result<()> {
+/// # let listener = TcpListener::bind("127.0.0.1:0")?;
+/// # let second = Duration::from_secs(1);
+/// let stream = TcpStream::connect_timeout(&listener.local_addr()?, second)?;
+/// stream.set_nodelay(true)?;
+/// stream.set_ttl(32)?;
+/// stream.set_read_timeout(Some(second))?;
+/// stream.set_write_timeout(Some(second))?;
+/// stream.set_nonblocking(false)?;
+/// assert_eq!((stream.nodelay()?, stream.ttl()?), (true, 32));
+/// assert_eq!((stream.read_timeout()?, stream.write_timeout()?), (Some(second), Some(second)));
+/// assert!(stream.take_error()?.is_none());
+/// # Ok(())
+/// # }
 /// ```
 pub struct TcpStream(pub(super) Arc<Socket>);
 
@@ -176,6 +205,20 @@ impl TcpStream {
 
     /// That a write need not wait, as a [case](crate::channel::Selectable) of a select: there is room, or an
     /// error.
+    ///
+    /// ```
+    /// use volt::channel::select;
+    /// use volt::net::{TcpListener, TcpStream};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let client = TcpStream::connect(listener.local_addr()?)?;
+    /// select! {
+    ///     wait(client.writable()) -> ready => ready?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn writable(&self) -> Readiness<'_> {
         self.0.writable()
     }

@@ -31,6 +31,36 @@ const STEAL_ATTEMPTS: u32 = 32;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// All settings, as they are unless set, but for what is said and for the hooks:
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// use volt::runtime::{Builder, Migrate, Placement};
+/// use volt::time::Duration;
+///
+/// let runtime = Builder::new()
+///     .workers(4) // as many as there are processors
+///     .stack_size(256 << 10)
+///     .stack_age(Duration::from_secs(2))
+///     .thread_name("volt-worker")
+///     .on_thread_start(|| println!("a worker comes"))
+///     .on_thread_stop(|| println!("a worker goes"))
+///     .max_blocking(512)
+///     .stall_period(Some(Duration::from_millis(100)))
+///     .learn_blocking(true)
+///     .migrate(Migrate::Anytime)
+///     .force_migrate(false)
+///     .placement(Placement::Injector)
+///     .stealing(true)
+///     .steal_attempts(32)
+///     .injector_every(61) // about once a millisecond
+///     .park_timeout(Duration::from_secs(1)) // never
+///     .build()?;
+/// assert_eq!(runtime.stats().workers.len(), 4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before `build`"]
 pub struct Builder {
@@ -80,6 +110,15 @@ impl Builder {
 
     /// A runtime without threads: its fibers run on the thread that calls [`Runtime::run`], while it
     /// does. For tests, small tools and embedding.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new_current_thread().build()?;
+    /// let here = std::thread::current().id();
+    /// runtime.run(|| assert_eq!(std::thread::current().id(), here));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new_current_thread() -> Builder {
         let mut builder = Builder { current_thread: true, ..Builder::new() };
         builder.config.stall_period = None;
@@ -247,6 +286,11 @@ impl Builder {
     ///
     /// `InvalidInput` for a setting out of its bounds, with the bounds; what the system says where
     /// it refuses a thread, the poller or the overflow handler.
+    ///
+    /// ```
+    /// let error = volt::runtime::Builder::new().workers(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "0 workers: a runtime has from 1 to 1024");
+    /// ```
     pub fn build(self) -> io::Result<Runtime> {
         let mut config = self.config;
         config.workers = match (self.current_thread, self.workers) {

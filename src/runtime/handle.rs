@@ -7,6 +7,12 @@ use crate::scheduler::{self, BlockingSite, BlockingStats, Shared, SpawnOptions, 
 use std::panic::Location;
 
 /// A counted reference to a runtime. It does not keep the runtime from being shut down.
+///
+/// ```
+/// let runtime = volt::runtime::Handle::current();
+/// let fiber = std::thread::spawn(move || runtime.go(|| 6 * 7)).join().unwrap();
+/// assert_eq!(fiber.join().unwrap(), 42);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Handle(pub(super) Arc<Shared>);
 
@@ -15,6 +21,14 @@ impl std::panic::UnwindSafe for Handle {}
 impl std::panic::RefUnwindSafe for Handle {}
 
 /// Figures of a runtime.
+///
+/// ```
+/// use volt::runtime::{Handle, Stats};
+///
+/// let stats: Stats = volt::run(|| Handle::current().stats());
+/// assert!(stats.live >= 1, "the fiber that asked");
+/// println!("{} of {} fibers wait to run", stats.queue.size, stats.live);
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -33,6 +47,13 @@ pub struct Stats {
 }
 
 /// The queues of runnable fibers, taken together.
+///
+/// ```
+/// use volt::runtime::{Handle, QueueStats};
+///
+/// let queue: QueueStats = Handle::current().stats().queue;
+/// assert_eq!(queue.enqueued, queue.dequeued + queue.size as u64);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
@@ -53,6 +74,17 @@ pub struct QueueStats {
 
 impl Handle {
     /// The runtime that the calling fiber belongs to; the default runtime on a plain thread.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use volt::runtime::{Builder, Handle};
+    ///
+    /// let runtime = Builder::new().workers(1).build()?;
+    /// let sum = runtime.run(|| Handle::current().go(|| 1 + 1).join().unwrap());
+    /// assert_eq!(sum, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn current() -> Handle {
         with_scheduler_here(|shared| Handle(shared.to_arc()))
     }
@@ -60,6 +92,11 @@ impl Handle {
     /// Starts a fiber that runs `f` on this runtime, from any thread.
     ///
     /// After the runtime's shutdown nothing is spawned, and the handle's `join` says so.
+    ///
+    /// ```
+    /// let fiber = volt::runtime::Handle::current().go(|| 6 * 7);
+    /// assert_eq!(fiber.join().unwrap(), 42);
+    /// ```
     #[track_caller]
     pub fn go<F, T>(&self, f: F) -> JoinHandle<T>
     where
@@ -72,6 +109,11 @@ impl Handle {
     }
 
     /// Counters at this moment.
+    ///
+    /// ```
+    /// let stats = volt::runtime::Handle::current().stats();
+    /// assert_eq!(stats.queued.len(), stats.workers.len());
+    /// ```
     pub fn stats(&self) -> Stats {
         // Each counter is read once, so that the sum is of these very figures.
         let (workers, mut total) = self.0.counted();
@@ -98,6 +140,12 @@ impl Handle {
     }
 
     /// The places in the code whose fibers have stalled a worker.
+    ///
+    /// ```
+    /// for site in volt::runtime::Handle::current().blocking_sites() {
+    ///     println!("fibers spawned at {} have stalled {} times", site.site, site.stalls);
+    /// }
+    /// ```
     pub fn blocking_sites(&self) -> Vec<BlockingSite> {
         self.0.blocking_sites()
     }

@@ -26,6 +26,19 @@ const LISTED: usize = 100;
 ///
 /// Dropping a runtime stops it without waiting for its fibers: those that are parked or queued do not
 /// run again. [`shutdown`](Runtime::shutdown) waits.
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// use volt::runtime::{Builder, Runtime};
+/// use volt::time::Duration;
+///
+/// let runtime: Runtime = Builder::new().workers(2).build()?;
+/// let fiber = runtime.go(|| 6 * 7);
+/// assert_eq!(runtime.run(|| fiber.join().unwrap()), 42);
+/// runtime.shutdown(Duration::from_secs(10)).unwrap();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Runtime {
     handle: ManuallyDrop<Handle>,
@@ -39,6 +52,23 @@ impl std::panic::UnwindSafe for Runtime {}
 impl std::panic::RefUnwindSafe for Runtime {}
 
 /// Not everything had ended at the deadline of a shutdown.
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// use volt::time::Duration;
+///
+/// let runtime = volt::runtime::Builder::new().workers(1).build()?;
+/// let (started, starts) = volt::channel::bounded(0);
+/// runtime.go(move || {
+///     started.send(()).unwrap();
+///     volt::thread::park(); // nobody unparks it
+/// });
+/// starts.recv().unwrap();
+/// let error = runtime.shutdown(Duration::from_millis(10)).unwrap_err();
+/// assert_eq!((error.fibers, error.unfinished.len()), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShutdownError {
@@ -79,11 +109,29 @@ impl Runtime {
     }
 
     /// A reference to this runtime, to spawn on it from anywhere.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(1).build()?;
+    /// let handle = runtime.handle().clone();
+    /// let there = std::thread::spawn(move || handle.go(|| 6 * 7).join().unwrap());
+    /// assert_eq!(there.join().unwrap(), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
     /// Starts a fiber that runs `f` on this runtime. See [`Handle::go`].
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.go(|| 6 * 7).join().unwrap(), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn go<F, T>(&self, f: F) -> JoinHandle<T>
     where
@@ -107,6 +155,15 @@ impl Runtime {
     /// # Cancel
     ///
     /// Where the caller is cancelled, `f` is, and the call ends when `f` has.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(1).build()?;
+    /// let words = ["one", "two"];
+    /// assert_eq!(runtime.run(|| words.concat()), "onetwo");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn run<F, T>(&self, f: F) -> T
     where
@@ -137,6 +194,14 @@ impl Runtime {
     }
 
     /// Counters at this moment.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(2).build()?;
+    /// assert_eq!(runtime.stats().workers.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stats(&self) -> Stats {
         self.handle.stats()
     }
@@ -151,6 +216,18 @@ impl Runtime {
     /// What had not ended at the deadline, by name, spawn site and what it waits for. Those fibers do not
     /// run again; fibers that never started are dropped, and their joins say so. A thread that is stuck
     /// in a fiber's code is detached, and leaves when that code returns.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use volt::time::Duration;
+    ///
+    /// let runtime = volt::runtime::Builder::new().workers(1).build()?;
+    /// let fiber = runtime.go(|| volt::sleep(Duration::from_millis(1)));
+    /// runtime.shutdown(Duration::from_secs(10)).unwrap();
+    /// assert!(fiber.is_finished());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownError> {
         self.end(Moment::now().saturating_add(timeout))
     }

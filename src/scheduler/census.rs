@@ -27,6 +27,18 @@ use std::panic::Location;
 use std::time::Duration;
 
 /// A fiber that has not ended, as a report has it.
+///
+/// ```
+/// use volt::runtime::{Builder, FiberReport};
+///
+/// fn line(fiber: &FiberReport) -> String {
+///     format!("{}: {}", fiber.site, fiber.waits_for.unwrap_or("runs"))
+/// }
+///
+/// let builder = Builder::new().on_deadlock(|deadlock| {
+///     deadlock.fibers.iter().for_each(|fiber| eprintln!("{}", line(fiber)));
+/// });
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FiberReport {

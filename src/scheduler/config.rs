@@ -8,6 +8,21 @@ use std::fmt;
 use std::time::Duration;
 
 /// Whether a fiber that has started may go on upon another worker.
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// use std::thread;
+/// use volt::runtime::{Builder, Migrate};
+///
+/// let runtime = Builder::new().workers(2).migrate(Migrate::BeforeStart).build()?;
+/// runtime.run(|| {
+///     let before = thread::current().id();
+///     volt::yield_now();
+///     assert_eq!(thread::current().id(), before);
+/// });
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Migrate {
     /// At any wait: the best balance, and the contract of [the crate's docs](crate) applies.
@@ -22,6 +37,16 @@ pub enum Migrate {
 }
 
 /// Where a fiber goes that a plain thread, or a fiber of another runtime, spawns or wakes.
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// use volt::runtime::{Builder, Placement};
+///
+/// let runtime = Builder::new().workers(2).placement(Placement::LeastLoaded).build()?;
+/// assert_eq!(runtime.go(|| 6 * 7).join().unwrap(), 42);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// The queue that all workers share: the first to look takes it.

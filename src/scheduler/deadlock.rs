@@ -18,6 +18,16 @@ use std::fmt;
 const LISTED: usize = 100;
 
 /// Every fiber waits, and nothing is left that could wake one.
+///
+/// ```
+/// use volt::runtime::{Builder, Deadlock};
+///
+/// fn report(deadlock: &Deadlock) {
+///     eprintln!("{} fibers wait for each other:\n{deadlock}", deadlock.count);
+/// }
+///
+/// let builder = Builder::new().on_deadlock(report);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Deadlock {

@@ -19,6 +19,16 @@ struct Inner {
 }
 
 /// Figures of the blocking mode.
+///
+/// ```
+/// use volt::runtime::{BlockingStats, Handle};
+///
+/// let stats: BlockingStats = volt::run(|| {
+///     volt::blocking(|| "a call that blocks");
+///     Handle::current().stats().blocking
+/// });
+/// assert!(stats.entries >= 1);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingStats {

@@ -58,6 +58,14 @@ struct Run {
 /// A spawn site whose fibers have blocked their workers; see [`Handle::blocking_sites`].
 ///
 /// [`Handle::blocking_sites`]: crate::runtime::Handle::blocking_sites
+///
+/// ```
+/// use volt::runtime::{BlockingSite, Handle};
+///
+/// let sites: Vec<BlockingSite> = Handle::current().blocking_sites();
+/// let flagged = sites.iter().filter(|site| site.flagged).count();
+/// assert_eq!(flagged, 0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingSite {

@@ -33,6 +33,13 @@ macro_rules! counters {
         }
 
         /// A worker's counters, or the sum of several workers', since the runtime began.
+        ///
+        /// ```
+        /// use volt::runtime::{Handle, WorkerStats};
+        ///
+        /// let total: WorkerStats = volt::run(|| Handle::current().stats().total);
+        /// assert!(total.dispatched >= 1, "the fiber that asked");
+        /// ```
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct WorkerStats {
@@ -47,6 +54,12 @@ macro_rules! counters {
 
         impl WorkerStats {
             /// Every counter by name, for reports.
+            ///
+            /// ```
+            /// for (name, count) in volt::runtime::Handle::current().stats().total.iter() {
+            ///     println!("{name} {count}");
+            /// }
+            /// ```
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }

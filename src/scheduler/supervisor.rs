@@ -42,6 +42,16 @@ const OFTEN: u128 = 4;
 const IDLE: u32 = 32;
 
 /// A fiber that has kept its thread for longer than the supervisor's period.
+///
+/// ```
+/// use volt::runtime::{Builder, Stall};
+///
+/// fn report(stall: &Stall) {
+///     eprintln!("a fiber spawned at {} runs since {:?}", stall.site, stall.for_at_least);
+/// }
+///
+/// let builder = Builder::new().on_stall(report);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stall {

@@ -5,6 +5,13 @@ use std::fmt;
 use std::io;
 
 /// A signal, by its POSIX meaning.
+///
+/// ```
+/// use volt::signal::Signal;
+///
+/// assert_eq!(Signal::Terminate.to_string(), "Terminate");
+/// assert_eq!(Signal::Other(40).to_string(), "signal 40");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Signal {
@@ -83,6 +90,10 @@ impl Signal {
     }
 
     /// Its number.
+    ///
+    /// ```
+    /// assert_eq!(volt::signal::Signal::Interrupt.as_raw(), 2);
+    /// ```
     pub fn as_raw(self) -> i32 {
         match self {
             Signal::Other(number) => number,

@@ -15,6 +15,18 @@ use std::time::Duration;
 /// `Signals` that names a signal gets it. While a `Signals` lives, the signal's default action is
 /// off, and it stays off afterwards: a program that has once waited for Ctrl-C is not ended by it
 /// any more.
+///
+/// ```
+/// use volt::signal::{Signal, Signals};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let mut signals = Signals::new([Signal::User1, Signal::User2])?;
+/// # std::process::Command::new("sh").args(["-c", "kill -USR2 $PPID"]).status()?;
+/// // ... `kill -USR2` from a shell, and then:
+/// assert_eq!(signals.recv()?, Signal::User2);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Signals {
     pending: Arc<Pending>,
     /// Taken and not handed out yet; served before new ones, so that none is overtaken for ever.
@@ -30,6 +42,14 @@ impl Signals {
     /// `InvalidInput` for a signal that cannot be caught (`SIGKILL`, `SIGSTOP`) or that reports a
     /// fault of the running code (such as `SIGSEGV`), or a number that is no signal; what the system
     /// says.
+    ///
+    /// ```
+    /// use volt::signal::{Signal, Signals};
+    ///
+    /// assert!(Signals::new([Signal::Hangup]).is_ok());
+    /// let kill = Signals::new([Signal::from_raw(9)]);
+    /// assert_eq!(kill.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    /// ```
     pub fn new(signals: impl IntoIterator<Item = Signal>) -> io::Result<Signals> {
         let numbers: Vec<_> =
             signals.into_iter().map(Signal::catchable).collect::<io::Result<_>>()?;
@@ -52,6 +72,17 @@ impl Signals {
     ///
     /// On a cancelled fiber that would have to wait, an error for which
     /// [`is_cancelled`](crate::cancel::is_cancelled) holds.
+    ///
+    /// ```no_run
+    /// use volt::signal::{Signal, Signals};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let mut signals = Signals::new([Signal::Hangup])?;
+    /// loop {
+    ///     println!("reading the settings again after a {}", signals.recv()?);
+    /// }
+    /// # }
+    /// ```
     pub fn recv(&mut self) -> io::Result<Signal> {
         self.recv_until(None)
     }
@@ -61,11 +92,33 @@ impl Signals {
     /// # Errors
     ///
     /// `TimedOut`; as [`recv`](Signals::recv).
+    ///
+    /// ```
+    /// use volt::signal::{Signal, Signals};
+    /// use volt::time::Duration;
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let mut signals = Signals::new([Signal::User1])?;
+    /// let late = signals.recv_timeout(Duration::from_millis(1));
+    /// assert_eq!(late.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn recv_timeout(&mut self, timeout: Duration) -> io::Result<Signal> {
         self.recv_until(Some(Moment::now().saturating_add(timeout)))
     }
 
     /// The next signal if one has come.
+    ///
+    /// ```
+    /// use volt::signal::{Signal, Signals};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let mut signals = Signals::new([Signal::User1])?;
+    /// assert_eq!(signals.try_recv(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_recv(&mut self) -> Option<Signal> {
         if self.taken == 0 {
             self.taken = self.pending.take();

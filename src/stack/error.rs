@@ -13,6 +13,17 @@ use std::{fmt, fs, io};
 /// No stack could be had: a limit of the system or of this process was hit.
 ///
 /// The message names the call that failed, the limit that was probably hit, and how to raise it.
+///
+/// ```
+/// let fiber = volt::go(|| "ran");
+/// match fiber.join() {
+///     Ok(value) => assert_eq!(value, "ran"),
+///     Err(payload) => match payload.downcast_ref::<volt::StackError>() {
+///         Some(error) => eprintln!("{} bytes: {error}", error.stack_size()),
+///         None => eprintln!("it panicked"),
+///     },
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct StackError {
     size: StackSize,
@@ -68,6 +79,12 @@ impl StackError {
     }
 
     /// The system's error number.
+    ///
+    /// ```
+    /// fn is_out_of_memory(error: &volt::StackError) -> bool {
+    ///     error.raw_os_error() == 12 // ENOMEM
+    /// }
+    /// ```
     pub fn raw_os_error(&self) -> i32 {
         self.os.raw_os_error()
     }

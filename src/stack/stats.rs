@@ -3,6 +3,11 @@
 use super::{pool, slab};
 
 /// What the process has mapped for stacks, and how much of it is idle.
+///
+/// ```
+/// let stats: volt::metrics::StackStats = volt::metrics::stacks();
+/// println!("{} of {} stacks were used", stats.handed_out, stats.slots);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StackStats {

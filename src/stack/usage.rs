@@ -14,6 +14,11 @@ use std::panic::Location;
 use std::ptr::NonNull;
 
 /// What was measured of the fibers spawned at one place.
+///
+/// ```
+/// let usage: Vec<volt::metrics::SiteUsage> = volt::metrics::stack_usage();
+/// assert!(usage.iter().all(|site| site.max_bytes <= site.stack_size));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SiteUsage {
