@@ -4,6 +4,17 @@
 //! would block, a fiber leaves its worker to others. What a fiber locks belongs to the fiber: it may
 //! hold a guard over a wait, and drop it on another thread.
 //!
+//! ```
+//! use volt::sync::{Arc, Mutex};
+//!
+//! let count = Arc::new(Mutex::new(0));
+//! let theirs = Arc::clone(&count);
+//! let fiber = volt::go(move || *theirs.lock().unwrap() += 1);
+//! *count.lock().unwrap() += 1;
+//! fiber.join().unwrap();
+//! assert_eq!(*count.lock().unwrap(), 2);
+//! ```
+//!
 //! Beyond the standard library's there are [`Semaphore`], [`WaitGroup`], [`Notify`], [`Event`], and the
 //! channels [`oneshot`], [`watch`] and [`broadcast`].
 //!
@@ -57,7 +68,7 @@
 //! | the `clone` of a value in `broadcast` | this receiver goes on with the next one; the others get it |
 //! | the destructor of a value that was never received | the panic comes out of what drops it: the drop of a receiver, or a `send` of `broadcast` or `watch`, which has taken effect |
 //!
-//! A destructor that waits while its fiber unwinds is not ended by a cancel, and
+//! The wait of a destructor, while its fiber unwinds, is not ended by a cancel, and
 //! [blocks the thread](crate#what-a-fiber-that-migrates-must-not-hold-over-a-wait).
 //!
 //! # What differs
@@ -72,7 +83,7 @@
 //! - [`broadcast`] shares its values between receivers: to go to other fibers or threads they need
 //!   `Sync` besides `Send`.
 //! - [`acquire_many(0)`](Semaphore::acquire_many) needs no permit, so it returns at once even if there is
-//!   none. Only behind others that wait it takes its turn.
+//!   none. Behind others that wait, it takes its turn.
 //!
 //! # How it is built
 //!

@@ -69,7 +69,8 @@ struct List {
     closed: Queue<()>,
 }
 
-/// The value, borrowed; senders wait meanwhile, so do not keep it.
+/// The value, borrowed; senders wait meanwhile, so do not keep it. To borrow it once more beside this
+/// one may wait for ever, if a sender came between.
 ///
 /// ```
 /// let (_sender, receiver) = volt::sync::watch::channel(String::from("value"));

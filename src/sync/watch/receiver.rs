@@ -33,7 +33,7 @@ impl<T> Receiver<T> {
         Receiver { shared, seen }
     }
 
-    /// The value, without taking note of it. Waits only while a sender changes it.
+    /// The value, without taking note of it. Waits only while a sender changes it, or waits to.
     ///
     /// # Cancellation
     ///
@@ -47,7 +47,7 @@ impl<T> Receiver<T> {
         self.shared.borrow(Some(self.seen))
     }
 
-    /// The value, which is seen from now on. Waits only while a sender changes it.
+    /// The value, which is seen from now on. Waits as [`borrow`](Receiver::borrow).
     ///
     /// # Cancellation
     ///

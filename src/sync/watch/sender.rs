@@ -101,7 +101,11 @@ impl<T> Sender<T> {
         self.0.modify(modify)
     }
 
-    /// The value.
+    /// The value. Waits only while another sender changes it, or waits to.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
     ///
     /// ```
     /// let (sender, _) = volt::sync::watch::channel(1);
