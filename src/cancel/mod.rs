@@ -42,6 +42,18 @@
 //!
 //! On a plain thread there is nobody to cancel it, but timeouts and tokens work, with one exception: a
 //! token does not end an operation in the kernel (of `volt::net`) that has begun to wait.
+//!
+//! ```
+//! use volt::cancel::Cancelled;
+//!
+//! let fiber = volt::go(|| {
+//!     volt::thread::park(); // nobody unparks it
+//!     unreachable!("the wait unwinds");
+//! });
+//! fiber.cancel();
+//! let ended: Result<(), _> = fiber.join();
+//! assert!(ended.unwrap_err().is::<Cancelled>());
+//! ```
 
 mod limited;
 mod token;

@@ -152,6 +152,8 @@ pub trait Case: Sync {
 ///
 /// It may be cloned, kept and called when its wait is long over, or the fiber gone: it does nothing then.
 /// A waiter and its clones are equal, and equal to no other.
+///
+/// There is an example at [`choose`](Waiter::choose), and a whole one at [`Case`].
 #[derive(Clone)]
 pub struct Waiter {
     ticket: Arc<Ticket>,

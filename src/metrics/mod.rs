@@ -1,6 +1,12 @@
 //! What the rooms count, for people and monitoring. Reads them all; nobody reads this.
 //!
 //! A runtime's own counters come from [`Handle::stats`](crate::runtime::Handle::stats).
+//!
+//! ```
+//! let before = volt::metrics::stacks();
+//! volt::run(|| ());
+//! assert!(volt::metrics::stacks().slots >= before.slots);
+//! ```
 
 use crate::stack;
 

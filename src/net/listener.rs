@@ -318,6 +318,18 @@ impl fmt::Debug for TcpListener {
 }
 
 /// The connections of a listener; see [`TcpListener::incoming`].
+///
+/// ```
+/// use volt::net::{Incoming, TcpListener, TcpStream};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let _client = TcpStream::connect(listener.local_addr()?)?;
+/// let mut connections: Incoming<'_> = listener.incoming();
+/// assert!(connections.next().unwrap().is_ok());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Incoming<'a> {

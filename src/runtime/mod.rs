@@ -1,5 +1,14 @@
 //! The runtime: settings, worker threads, the default runtime, handles. The only room that wires
 //! the others.
+//!
+//! ```
+//! # fn main() -> std::io::Result<()> {
+//! let runtime = volt::runtime::Builder::new().workers(2).build()?;
+//! let fiber = runtime.go(|| 6 * 7);
+//! assert_eq!(fiber.join().unwrap(), 42);
+//! # Ok(())
+//! # }
+//! ```
 
 mod builder;
 mod default;

@@ -113,9 +113,8 @@ impl Runtime {
     /// ```
     /// # fn main() -> std::io::Result<()> {
     /// let runtime = volt::runtime::Builder::new().workers(1).build()?;
-    /// let handle = runtime.handle().clone();
-    /// let there = std::thread::spawn(move || handle.go(|| 6 * 7).join().unwrap());
-    /// assert_eq!(there.join().unwrap(), 42);
+    /// let fiber = runtime.handle().go(|| 6 * 7);
+    /// assert_eq!(fiber.join().unwrap(), 42);
     /// # Ok(())
     /// # }
     /// ```
@@ -208,6 +207,7 @@ impl Runtime {
 
     /// Waits until every fiber has ended, at most for `timeout`, then stops the workers. Fibers are not
     /// cancelled: what is under way is finished. [`shutdown_now`](Runtime::shutdown_now) cancels them.
+    /// A cancel of the caller ends neither.
     ///
     /// A current-thread runtime runs its fibers meanwhile, on the calling thread.
     ///

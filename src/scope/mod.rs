@@ -5,6 +5,12 @@
 //! here is built on it, and on cancel. Whatever may borrow returns only when its fibers have ended.
 //!
 //! [`volt::thread::scope`]: crate::thread::scope
+//!
+//! ```
+//! let words = ["one".to_owned(), "two".to_owned()];
+//! let (length, both) = volt::scope::join(|| words[0].len(), || words.concat());
+//! assert_eq!((length, both.as_str()), (3, "onetwo"));
+//! ```
 
 mod join;
 mod join_set;

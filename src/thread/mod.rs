@@ -3,6 +3,17 @@
 //! Everything here works on fibers and on plain threads alike: [`current`], [`park`] and [`sleep`]
 //! mean the fiber where one runs, else the thread.
 //!
+//! ```
+//! use volt::thread;
+//!
+//! let fiber = thread::spawn(|| {
+//!     thread::park();
+//!     "woken"
+//! });
+//! fiber.thread().unpark();
+//! assert_eq!(fiber.join().unwrap(), "woken");
+//! ```
+//!
 //! # What differs from `std`
 //!
 //! - [`park`] does not return without a permit.
@@ -10,7 +21,10 @@
 //!   results can be spawned, this shows in generic code alone.
 //! - Instead of `thread_local!` there is [`fiber_local!`](crate::fiber_local), whose [`LocalKey`] has `with`
 //!   and `try_with`.
-//! - What is deprecated there is not here: `sleep_ms`, `park_timeout_ms`.
+//! - Where nobody joins a scoped fiber, and the destructor of its result panics, the process does not end:
+//!   that panic is printed, and goes no further.
+//! - `Builder::spawn_unchecked` is not here; nor is what is deprecated there, `sleep_ms` and
+//!   `park_timeout_ms`.
 
 mod builder;
 mod children;

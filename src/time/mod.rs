@@ -1,4 +1,21 @@
 //! Clock, sleep and intervals; mirrors [`std::time`].
+//!
+//! ```
+//! use volt::time::{Duration, Instant, interval};
+//!
+//! let start = Instant::now();
+//! let mut every = interval(Duration::from_millis(1));
+//! for _ in 0..3 {
+//!     every.tick();
+//! }
+//! assert!(start.elapsed() >= Duration::from_millis(2));
+//! ```
+//!
+//! # What differs from `std`
+//!
+//! [`Instant`] is a type of its own, of the runtime's clock; it is made from the standard library's and
+//! becomes one again by `into`, and operations that take a deadline take either. `SystemTime` is not here:
+//! nothing waits by the time of day.
 
 mod timeout;
 
