@@ -2,6 +2,7 @@
 
 mod sync_support;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use sync_support::{Seed, World, pause};
@@ -35,6 +36,7 @@ scenarios! {
     a_channel_of_channels
     bursts
     destructors_run_outside
+    one_panic_in_a_destructor_is_the_only_one
 }
 
 fn smoke(_: &World) {
@@ -391,4 +393,23 @@ fn destructors_run_outside(_: &World) {
     let (sender, receiver) = channel();
     sender.send(Some(Sends(sender.clone()))).unwrap();
     drop(receiver);
+}
+
+/// A second would end the process.
+fn one_panic_in_a_destructor_is_the_only_one(_: &World) {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    let goes = |receiver| catch_unwind(AssertUnwindSafe(|| drop::<Receiver<Bomb>>(receiver)));
+    let (sender, receiver) = channel();
+    (0..100).for_each(|_| assert!(sender.send(Bomb).is_ok()));
+    drop(sender);
+    assert!(goes(receiver).is_err());
+    let (sender, receiver) = sync_channel(4);
+    (0..4).for_each(|_| assert!(sender.send(Bomb).is_ok()));
+    drop(sender);
+    assert!(goes(receiver).is_err());
 }

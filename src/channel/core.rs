@@ -10,7 +10,7 @@ use crate::park::{self, Outcome, Parking, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::primitives::sync::{BiasedGuard, BiasedLock, Caller};
-use crate::util::chunks::Chunks;
+use crate::util::drop_all::drop_all;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
@@ -343,20 +343,8 @@ impl<T> Core<T> {
     #[cold]
     fn disconnect(&self, receivers_gone: bool) {
         // The messages are the user's: dropped without the lock, after those who wait were told.
-        let mut left = Leaked(self.with(|state, wakes| state.disconnect(receivers_gone, wakes)));
-        while let Some(message) = left.0.pop_front() {
-            drop(message);
-        }
-    }
-}
-
-/// Messages that are leaked if one of them panics when it is dropped: a second panic would end the
-/// process.
-struct Leaked<T>(Chunks<T>);
-
-impl<T> Drop for Leaked<T> {
-    fn drop(&mut self) {
-        std::iter::from_fn(|| self.0.pop_front()).for_each(std::mem::forget);
+        let mut left = self.with(|state, wakes| state.disconnect(receivers_gone, wakes));
+        drop_all(|| left.pop_front());
     }
 }
 

@@ -17,13 +17,11 @@ use std::ptr;
 /// volt::go(move || thread.unpark());
 /// waits.join().unwrap();
 /// ```
-///
-/// # Invariants
-///
-/// 1. One word: a fiber's pointer; or a thread's block's, marked by `PLAIN`; or null, of a fiber that was
-///    not spawned. So a join handle, which is the first or the last of these, can be lent as one.
-/// 2. It owns a count of what it points at, but for one that is lent, whose join handle keeps the fiber's
-///    block in its place, and is not dropped.
+//
+// 1. One word: a fiber's pointer; or a thread's block's, marked by `PLAIN`; or null, of a fiber that was not
+//    spawned. So a join handle, which is the first or the last of these, can be lent as one.
+// 2. It owns a count of what it points at, but for one that is lent, whose join handle keeps the fiber's block
+//    in its place, and is not dropped.
 #[repr(transparent)]
 pub struct Thread(*const ());
 

@@ -19,8 +19,8 @@
 //! - [`park`] does not return without a permit.
 //! - A [`JoinHandle`] is `Send` and `Sync` only if the result is `Send`; there it always is. As only such
 //!   results can be spawned, this shows in generic code alone.
-//! - Instead of `thread_local!` there is [`fiber_local!`](crate::fiber_local), whose [`LocalKey`] has `with`
-//!   and `try_with`.
+//! - Instead of `thread_local!` there is [`fiber_local!`](crate::fiber_local), whose [`LocalKey`] mirrors the
+//!   standard library's; `set` of a value that was not used yet makes the first one too.
 //! - Where nobody joins a scoped fiber, and the destructor of its result panics, the process does not end:
 //!   that panic is printed, and goes no further.
 //! - `Builder::spawn_unchecked` is not here; nor is what is deprecated there, `sleep_ms` and
@@ -29,6 +29,7 @@
 mod builder;
 mod children;
 mod handle;
+mod local_key;
 mod scope;
 
 use crate::cancel;

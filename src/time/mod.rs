@@ -14,8 +14,8 @@
 //! # What differs from `std`
 //!
 //! [`Instant`] is a type of its own, of the runtime's clock; it is made from the standard library's and
-//! becomes one again by `into`, and operations that take a deadline take either. `SystemTime` is not here:
-//! nothing waits by the time of day.
+//! becomes one again by `into`, and operations that take a deadline take either. [`SystemTime`] is the standard
+//! library's: nothing waits by the time of day.
 
 mod timeout;
 
@@ -25,7 +25,7 @@ use crate::primitives::clock::Moment;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
-pub use std::time::Duration;
+pub use std::time::{Duration, SystemTime, SystemTimeError, TryFromFloatSecsError, UNIX_EPOCH};
 pub use timeout::{Elapsed, deadline, timeout, timeout_at};
 
 /// The instant when `duration` will have passed; of a select a [case](crate::channel::Selectable). One that

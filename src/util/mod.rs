@@ -2,6 +2,7 @@
 
 pub(crate) mod bitmap;
 pub(crate) mod chunks;
+pub(crate) mod drop_all;
 pub(crate) mod ewma;
 pub(crate) mod few;
 pub(crate) mod list;

@@ -33,6 +33,7 @@
 use super::apart::{Apart, pause};
 use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use crate::primitives::sync::{UnsafeCell, fence_after_exchange};
+use crate::util::drop_all::drop_all;
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -271,11 +272,7 @@ impl<T> Blocks<T> {
     pub(super) unsafe fn close(&self) {
         self.tail.fetch_or(CLOSED, Ordering::AcqRel);
         // SAFETY: passed on.
-        unsafe {
-            while !self.is_empty() {
-                drop(self.pop_claimed());
-            }
-        }
+        drop_all(|| unsafe { (!self.is_empty()).then(|| self.pop_claimed()) });
     }
 
     fn put_spare(&self, block: *mut Block<T>) {

@@ -30,6 +30,7 @@
 use super::apart::{Apart, pause};
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::primitives::sync::{UnsafeCell, fence_after_exchange};
+use crate::util::drop_all::drop_all;
 use std::mem::MaybeUninit;
 
 /// In `tail`: the receiver has gone.
@@ -224,15 +225,17 @@ impl<T> Ring<T> {
     /// As for `pop`; and it is closed.
     pub(super) unsafe fn drain(&self) {
         let mut rounds = 0;
-        // SAFETY: passed on.
-        unsafe {
-            while !self.is_empty() {
-                match self.pop() {
-                    Some(value) => drop(value),
+        drop_all(|| {
+            // SAFETY: passed on.
+            while !unsafe { self.is_empty() } {
+                // SAFETY: passed on.
+                match unsafe { self.pop() } {
+                    Some(value) => return Some(value),
                     None => pause(&mut rounds),
                 }
             }
-        }
+            None
+        });
     }
 }
 
