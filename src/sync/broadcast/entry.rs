@@ -39,6 +39,7 @@
 //! Leaving is a release and pinning and claiming are acquires, on a word that is changed by read-modify-write
 //! only: so whoever moves the value out, or writes the next, comes after all who have looked at it.
 
+use crate::cancel;
 use crate::primitives::sync::UnsafeCell;
 use crate::primitives::sync::atomic::{AtomicU64, Ordering};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -191,8 +192,9 @@ impl<T> Drop for Entry<T> {
     }
 }
 
-/// A value that a receiver has, but has not cloned.
+/// A value that a receiver has pinned, and goes on with in one of two ways.
 #[derive(Debug)]
+#[must_use]
 pub(super) struct Pinned<'a, T> {
     entry: &'a Entry<T>,
     /// Nobody else is to get it.
@@ -202,13 +204,12 @@ pub(super) struct Pinned<'a, T> {
 impl<T> Pinned<'_, T> {
     /// For a receiver that does not want it. What is returned has to be dropped.
     pub(super) fn skip(self) -> Option<T> {
-        let pinned = ManuallyDrop::new(self);
-        if pinned.last { Some(pinned.take()) } else { pinned.entry.leave(PIN + SHARE) }
+        if self.last { Some(self.take()) } else { self.entry.leave(PIN + SHARE) }
     }
 
-    /// The last one, which does not leave otherwise.
+    /// The last one takes it, and does not leave otherwise.
     #[inline]
-    fn take(&self) -> T {
+    fn take(self) -> T {
         // SAFETY: invariant 3; the pin keeps senders off.
         let value = unsafe { self.entry.move_out() };
         // A mark of eviction may stay behind, and is of no value any more.
@@ -218,19 +219,44 @@ impl<T> Pinned<'_, T> {
 }
 
 impl<T: Clone> Pinned<'_, T> {
+    /// The value for the receiver at `position`, which moves on. If its clone panics, the value counts as
+    /// received; if the clone is cancelled, it does not.
     #[inline]
-    pub(super) fn into_value(self) -> T {
+    pub(super) fn into_value(self, position: &mut u64) -> T {
         if self.last {
-            return ManuallyDrop::new(self).take();
+            *position += 1;
+            return self.take();
         }
-        // SAFETY: invariant 2. If the clone panics, `self` is dropped.
-        self.entry.value.with(|value| unsafe { (*value).assume_init_ref() }.clone())
+        let cloning = Cloning { entry: self.entry, position };
+        // SAFETY: invariant 2.
+        let value = self.entry.value.with(|value| unsafe { (*value).assume_init_ref() }.clone());
+        cloning.end();
+        value
     }
 }
 
-impl<T> Drop for Pinned<'_, T> {
+/// Leaves the entry also if the clone unwinds.
+struct Cloning<'a, 'p, T> {
+    entry: &'a Entry<T>,
+    position: &'p mut u64,
+}
+
+impl<T> Cloning<'_, '_, T> {
     #[inline]
+    fn end(self) {
+        ManuallyDrop::new(self).leave(true);
+    }
+
+    #[inline]
+    fn leave(&mut self, received: bool) {
+        *self.position += u64::from(received);
+        drop(self.entry.leave(PIN + if received { SHARE } else { 0 }));
+    }
+}
+
+impl<T> Drop for Cloning<'_, '_, T> {
+    #[cold]
     fn drop(&mut self) {
-        drop(self.entry.leave(PIN + SHARE));
+        self.leave(!cancel::is_unwinding());
     }
 }

@@ -209,3 +209,6 @@ impl<T> Drop for Shared<T> {
         unsafe { self.lock.lock().spare.free() };
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

@@ -88,7 +88,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// Looks for the value at `position`, under the lock, and moves on.
+/// Looks for the value at `position`, under the lock. Moves on to what is there if it was overwritten.
 fn look<'a, T>(shared: &'a Shared<T>, inner: &Inner<T>, position: &mut u64) -> Found<'a, T> {
     let oldest = shared.ring.oldest();
     if *position < oldest {
@@ -99,9 +99,7 @@ fn look<'a, T>(shared: &'a Shared<T>, inner: &Inner<T>, position: &mut u64) -> F
     if *position == shared.ring.tail() {
         return Err(if inner.senders == 0 { TryRecvError::Closed } else { TryRecvError::Empty });
     }
-    let value = shared.ring.pin(*position).expect("no sender is here to overwrite it");
-    *position += 1;
-    Ok(value)
+    Ok(shared.ring.pin(*position).expect("no sender is here to overwrite it"))
 }
 
 impl<T: Clone> Receiver<T> {
@@ -157,10 +155,10 @@ impl<T: Clone> Receiver<T> {
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         if let Some(value) = self.take() {
-            return Ok(value.into_value());
+            return Ok(value);
         }
         let found = look(&self.shared, &self.shared.lock.lock(), &mut self.position);
-        found.map(Pinned::into_value)
+        found.map(|value| value.into_value(&mut self.position))
     }
 
     /// All values, until all senders are gone; passes over what was missed.
@@ -179,17 +177,16 @@ impl<T: Clone> Receiver<T> {
     fn wait(&mut self, deadline: Option<Moment>) -> Result<T, TryRecvError> {
         charge_current();
         if let Some(value) = self.take() {
-            return Ok(value.into_value());
+            return Ok(value);
         }
         self.wait_slowly(deadline)
     }
 
     /// The next value if it is there, without the lock.
     #[inline]
-    fn take(&mut self) -> Option<Pinned<'_, T>> {
+    fn take(&mut self) -> Option<T> {
         let value = self.shared.ring.pin(self.position)?;
-        self.position += 1;
-        Some(value)
+        Some(value.into_value(&mut self.position))
     }
 
     #[inline(never)]
@@ -199,7 +196,9 @@ impl<T: Clone> Receiver<T> {
         loop {
             let source = Enter { shared: &*self.shared, position: &mut self.position };
             match wait(source, Place::Back, (), how) {
-                Waited::Ready(found) => return found.map(Pinned::into_value),
+                Waited::Ready(found) => {
+                    return found.map(|value| value.into_value(&mut self.position));
+                }
                 Waited::Woken(_) => {}
                 Waited::TimedOut => break,
                 Waited::Cancelled => cancel::unwind(),
