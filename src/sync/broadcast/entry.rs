@@ -260,3 +260,7 @@ impl<T> Drop for Cloning<'_, '_, T> {
         self.leave(!cancel::is_unwinding());
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "entry_models.rs"]
+mod models;
