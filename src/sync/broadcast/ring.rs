@@ -10,9 +10,10 @@
 //!
 //! # Invariants
 //!
-//! 1. `tail`, `table` and what the tables say are changed under the lock, and published by releases: whoever
-//!    sees a number below `tail`, finds that value's entry where the table says, unless it was evicted or
-//!    all have it.
+//! 1. `tail`, `table` and what the tables say are changed under the lock. Tables and entries are published by
+//!    the releases of the pointers to them. For whoever has no lock, `tail` is a hint: that value's entry
+//!    says whether it is there, and who does not find it looks again under the lock. Its release lets him
+//!    find it.
 //! 2. Tables and entries live as long as the ring. Each entry is in the last table or is spare.
 //! 3. A value is live only while its number is not below `tail - capacity`.
 
