@@ -88,9 +88,10 @@
 //! # How it is built
 //!
 //! A word that those who need not wait change by one atomic operation, and a queue of waiters under an
-//! inner lock for the others (the files `raw_*.rs`, each with its argument and its model). `oneshot` and
-//! `broadcast` are entirely under their lock, the value of a `watch` is under an `RwLock`; `mpsc` has queues
-//! of its own, and a lock only for those who wait.
+//! inner lock for the others (the files `raw_*.rs`, each with its argument and its model). `oneshot` is
+//! entirely under its lock, the value of a `watch` is under an `RwLock`; `mpsc` has queues of its own, and a
+//! lock only for those who wait; `broadcast` has one for senders and those who wait, and receivers take what
+//! is there without it.
 
 mod barrier;
 pub mod broadcast;

@@ -8,16 +8,24 @@
 //! assert_eq!((one.recv(), two.recv()), (Ok("to all"), Ok("to all")));
 //! ```
 //!
-//! All is under one lock, but not the values themselves: they stand in the ring in an `Arc` each, and
-//! are cloned and dropped outside. A value leaves the ring with the last receiver that it waited for.
+//! Senders are one at a time, under a lock, which a receiver takes only where it finds no value: to wait, or
+//! to learn how many it missed. The values stand in a ring, where receivers find them without it, each in
+//! an entry that knows how many have still to get it. Values are cloned and dropped outside of the lock;
+//! the last one that a value waited for gets the value itself.
+//!
+//! The memory for a value, once there, is kept for others until the channel goes.
 
+mod entry;
 mod error;
 mod receiver;
+mod ring;
 
 use crate::park::queue::{Queue, Wakes};
 use crate::primitives::sync::{Arc, Lock};
-use std::collections::VecDeque;
 use std::fmt;
+
+use entry::MOST_SHARES;
+use ring::{Ring, Spare};
 
 pub use error::{RecvError, RecvTimeoutError, TryRecvError};
 pub use receiver::{Iter, Receiver};
@@ -40,73 +48,34 @@ pub use std::sync::mpsc::SendError;
 #[track_caller]
 pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a broadcast channel needs a capacity above zero");
-    let shared = Arc::new(Lock::new(Inner {
-        ring: VecDeque::new(),
-        capacity,
-        next: 0,
-        senders: 1,
-        receivers: 1,
-        queue: Queue::new(),
-    }));
+    let (ring, spare) = Ring::new(capacity);
+    let inner = Inner { senders: 1, receivers: 1, spare, queue: Queue::new() };
+    let shared = Arc::new(Shared { ring, lock: Lock::new(inner) });
     (Sender(Arc::clone(&shared)), Receiver::new(shared, 0))
 }
 
+#[derive(Debug)]
+struct Shared<T> {
+    ring: Ring<T>,
+    lock: Lock<Inner<T>>,
+}
+
+#[derive(Debug)]
 struct Inner<T> {
-    /// The latest values; the last one has the number `next - 1`.
-    ring: VecDeque<Slot<T>>,
-    capacity: usize,
-    /// The number of the value that is sent next.
-    next: u64,
     senders: usize,
     receivers: usize,
+    spare: Spare<T>,
     /// Receivers that have seen all.
     queue: Queue<()>,
 }
 
-struct Slot<T> {
-    /// Gone when all receivers that it waited for have it.
-    value: Option<Arc<T>>,
-    /// How many receivers have not got it.
-    waiting: usize,
-}
-
-/// A value that a receiver has taken, to be cloned or dropped outside of the lock.
-enum Taken<T> {
-    /// Others wait for it.
-    Shared(Arc<T>),
-    /// It has left the ring.
-    Last(Arc<T>),
-}
-
-impl<T: Clone> Taken<T> {
-    fn into_value(self) -> T {
-        match self {
-            Taken::Shared(value) => T::clone(&value),
-            // Unless others clone it at this very moment.
-            Taken::Last(value) => Arc::try_unwrap(value).unwrap_or_else(|shared| T::clone(&shared)),
-        }
-    }
-}
-
-impl<T> Inner<T> {
-    /// The number of the oldest value that may still be there.
-    fn first(&self) -> u64 {
-        self.next - self.ring.len() as u64
-    }
-
-    /// A receiver at `position` takes the value there.
-    fn take(&mut self, position: u64) -> Option<Taken<T>> {
-        let index = (position - self.first()) as usize;
-        let slot = self.ring.get_mut(index)?;
-        slot.waiting -= 1;
-        if slot.waiting > 0 {
-            return slot.value.clone().map(Taken::Shared);
-        }
-        let value = slot.value.take();
-        while self.ring.front().is_some_and(|slot| slot.value.is_none()) {
-            self.ring.pop_front();
-        }
-        value.map(Taken::Last)
+impl<T> Shared<T> {
+    /// Counts one more receiver, and says what it gets first.
+    fn join(&self) -> u64 {
+        let mut inner = self.lock.lock();
+        assert!(inner.receivers < MOST_SHARES, "a broadcast channel has {MOST_SHARES} receivers");
+        inner.receivers += 1;
+        self.ring.tail()
     }
 }
 
@@ -117,7 +86,7 @@ impl<T> Inner<T> {
 /// drop(receiver);
 /// assert_eq!(sender.send(1).unwrap_err().0, 1);
 /// ```
-pub struct Sender<T>(Arc<Lock<Inner<T>>>);
+pub struct Sender<T>(Arc<Shared<T>>);
 
 // As the type that it mirrors: the lock inside is never left with a change half made.
 impl<T> std::panic::UnwindSafe for Sender<T> {}
@@ -137,30 +106,19 @@ impl<T> Sender<T> {
     /// assert_eq!(sender.send("value").unwrap(), 1);
     /// ```
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
-        // Neither made nor dropped under the lock.
-        let value = Arc::new(value);
         let mut wakes = Wakes::new();
-        let sent = {
-            let mut inner = self.0.lock();
-            let waiting = inner.receivers;
-            if waiting == 0 {
-                Err(value)
-            } else {
-                let full = inner.ring.len() == inner.capacity;
-                let oldest = if full { inner.ring.pop_front() } else { None };
-                inner.ring.push_back(Slot { value: Some(value), waiting });
-                inner.next += 1;
-                inner.queue.wake_all(0, &mut wakes);
-                Ok((waiting, oldest))
+        let (receivers, _evicted) = {
+            let mut inner = self.0.lock.lock();
+            let receivers = inner.receivers;
+            if receivers == 0 {
+                return Err(SendError(value));
             }
+            let evicted = self.0.ring.push(&mut inner.spare, value, receivers);
+            inner.queue.wake_all(0, &mut wakes);
+            (receivers, evicted)
         };
         wakes.wake();
-        match sent {
-            Ok((receivers, _oldest)) => Ok(receivers),
-            Err(value) => {
-                Err(SendError(Arc::try_unwrap(value).ok().expect("it was in nobody else's hands")))
-            }
-        }
+        Ok(receivers)
     }
 
     /// A receiver of all that is sent from now on.
@@ -172,11 +130,7 @@ impl<T> Sender<T> {
     /// assert_eq!(receiver.recv(), Ok(1));
     /// ```
     pub fn subscribe(&self) -> Receiver<T> {
-        let position = {
-            let mut inner = self.0.lock();
-            inner.receivers += 1;
-            inner.next
-        };
+        let position = self.0.join();
         Receiver::new(Arc::clone(&self.0), position)
     }
 
@@ -188,7 +142,7 @@ impl<T> Sender<T> {
     /// assert_eq!(sender.len(), 1);
     /// ```
     pub fn len(&self) -> usize {
-        self.0.lock().ring.len()
+        self.0.ring.len(&mut self.0.lock.lock().spare)
     }
 
     /// Has every receiver got every value?
@@ -208,7 +162,7 @@ impl<T> Sender<T> {
     /// assert_eq!(sender.receiver_count(), 0);
     /// ```
     pub fn receiver_count(&self) -> usize {
-        self.0.lock().receivers
+        self.0.lock.lock().receivers
     }
 
     /// Do both send to the same receivers?
@@ -224,7 +178,7 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
-        self.0.lock().senders += 1;
+        self.0.lock.lock().senders += 1;
         Sender(Arc::clone(&self.0))
     }
 }
@@ -233,7 +187,7 @@ impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         let mut wakes = Wakes::new();
         {
-            let mut inner = self.0.lock();
+            let mut inner = self.0.lock.lock();
             inner.senders -= 1;
             if inner.senders == 0 {
                 inner.queue.wake_all(0, &mut wakes);
@@ -248,3 +202,13 @@ impl<T> fmt::Debug for Sender<T> {
         f.debug_struct("Sender").finish_non_exhaustive()
     }
 }
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: the last half is gone.
+        unsafe { self.lock.lock().spare.free() };
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models;

@@ -1,6 +1,7 @@
 //! The receiving half of a broadcast channel.
 
-use super::{Inner, RecvError, RecvTimeoutError, Taken, TryRecvError};
+use super::entry::Pinned;
+use super::{Inner, RecvError, RecvTimeoutError, Shared, TryRecvError};
 use crate::cancel;
 use crate::park::queue::{Place, Queue, Source, Waited, wait};
 use crate::park::{Wait, charge_current};
@@ -27,7 +28,7 @@ use std::time::Duration;
 /// assert_eq!(receiver.iter().collect::<Vec<_>>(), [1, 2, 3]);
 /// ```
 pub struct Receiver<T> {
-    shared: Arc<Lock<Inner<T>>>,
+    shared: Arc<Shared<T>>,
     /// The number of the value that it gets next.
     position: u64,
 }
@@ -48,11 +49,11 @@ impl<T> std::panic::RefUnwindSafe for Receiver<T> {}
 pub struct Iter<'a, T>(&'a mut Receiver<T>);
 
 /// What a receiver finds.
-type Found<T> = Result<Taken<T>, TryRecvError>;
+type Found<'a, T> = Result<Pinned<'a, T>, TryRecvError>;
 
 impl<T> Receiver<T> {
     /// One that is counted already.
-    pub(super) fn new(shared: Arc<Lock<Inner<T>>>, position: u64) -> Receiver<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>, position: u64) -> Receiver<T> {
         Receiver { shared, position }
     }
 
@@ -64,7 +65,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.len(), 3);
     /// ```
     pub fn len(&self) -> usize {
-        (self.shared.lock().next - self.position) as usize
+        (self.shared.ring.tail() - self.position) as usize
     }
 
     /// Has it got all?
@@ -85,11 +86,7 @@ impl<T> Receiver<T> {
     /// ```
     #[must_use]
     pub fn resubscribe(&self) -> Receiver<T> {
-        let position = {
-            let mut inner = self.shared.lock();
-            inner.receivers += 1;
-            inner.next
-        };
+        let position = self.shared.join();
         Receiver::new(Arc::clone(&self.shared), position)
     }
 
@@ -104,22 +101,18 @@ impl<T> Receiver<T> {
     }
 }
 
-/// Looks for the value at `position`, under the lock, and moves on.
-fn look<T>(inner: &mut Inner<T>, position: &mut u64) -> Found<T> {
-    let first = inner.first();
-    if *position < first {
-        let missed = first - *position;
-        *position = first;
+/// Looks for the value at `position`, under the lock. Moves on to what is there if it was overwritten.
+fn look<'a, T>(shared: &'a Shared<T>, inner: &Inner<T>, position: &mut u64) -> Found<'a, T> {
+    let oldest = shared.ring.oldest();
+    if *position < oldest {
+        let missed = oldest - *position;
+        *position = oldest;
         return Err(TryRecvError::Lagged(missed));
     }
-    match inner.take(*position) {
-        Some(value) => {
-            *position += 1;
-            Ok(value)
-        }
-        None if inner.senders == 0 => Err(TryRecvError::Closed),
-        None => Err(TryRecvError::Empty),
+    if *position == shared.ring.tail() {
+        return Err(if inner.senders == 0 { TryRecvError::Closed } else { TryRecvError::Empty });
     }
+    Ok(shared.ring.pin(*position).expect("no sender is here to overwrite it"))
 }
 
 impl<T: Clone> Receiver<T> {
@@ -174,8 +167,11 @@ impl<T: Clone> Receiver<T> {
     /// assert_eq!(receiver.try_recv(), Ok(1));
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        let found = look(&mut self.shared.lock(), &mut self.position);
-        found.map(Taken::into_value)
+        if let Some(value) = self.take() {
+            return Ok(value);
+        }
+        let found = look(&self.shared, &self.shared.lock.lock(), &mut self.position);
+        found.map(|value| value.into_value(&mut self.position))
     }
 
     /// All values, until all senders are gone; passes over what was missed.
@@ -190,43 +186,62 @@ impl<T: Clone> Receiver<T> {
         Iter(self)
     }
 
+    #[inline]
     fn wait(&mut self, deadline: Option<Moment>) -> Result<T, TryRecvError> {
         charge_current();
+        if let Some(value) = self.take() {
+            return Ok(value);
+        }
+        self.wait_slowly(deadline)
+    }
+
+    /// The next value if it is there, without the lock.
+    #[inline]
+    fn take(&mut self) -> Option<T> {
+        let value = self.shared.ring.pin(self.position)?;
+        Some(value.into_value(&mut self.position))
+    }
+
+    #[inline(never)]
+    fn wait_slowly(&mut self, deadline: Option<Moment>) -> Result<T, TryRecvError> {
         let object = Arc::as_ptr(&self.shared) as usize;
         let how = Wait { object, deadline, ..Wait::cancellable("broadcast") };
         loop {
             let source = Enter { shared: &*self.shared, position: &mut self.position };
             match wait(source, Place::Back, (), how) {
-                Waited::Ready(found) => return found.map(Taken::into_value),
+                Waited::Ready(found) => {
+                    return found.map(|value| value.into_value(&mut self.position));
+                }
                 Waited::Woken(_) => {}
-                Waited::TimedOut => return self.try_recv(),
+                Waited::TimedOut => break,
                 Waited::Cancelled => cancel::unwind(),
             }
         }
+        self.try_recv()
     }
 }
 
 /// A wait for the value at `position`.
 struct Enter<'a, 'p, T> {
-    shared: &'a Lock<Inner<T>>,
+    shared: &'a Shared<T>,
     position: &'p mut u64,
 }
 
 impl<'a, T> Source<'a> for Enter<'a, '_, T> {
     type Inner = Inner<T>;
     type Data = ();
-    type Ready = Found<T>;
+    type Ready = Found<'a, T>;
 
     fn lock(&self) -> &'a Lock<Inner<T>> {
-        self.shared
+        &self.shared.lock
     }
 
     fn queue<'q>(&self, inner: &'q mut Inner<T>) -> &'q mut Queue<()> {
         &mut inner.queue
     }
 
-    fn enter(&mut self, inner: &mut Inner<T>) -> Option<Found<T>> {
-        match look(inner, self.position) {
+    fn enter(&mut self, inner: &mut Inner<T>) -> Option<Found<'a, T>> {
+        match look(self.shared, inner, self.position) {
             Err(TryRecvError::Empty) => None,
             found => Some(found),
         }
@@ -249,16 +264,16 @@ impl<T: Clone> Iterator for Iter<'_, T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // Values that waited for this receiver alone are dropped outside of the lock.
-        let mut values = Vec::new();
-        {
-            let mut inner = self.shared.lock();
+        let ring = &self.shared.ring;
+        let (oldest, tail) = {
+            // What is sent from now on, does not wait for this receiver.
+            let mut inner = self.shared.lock.lock();
             inner.receivers -= 1;
-            for position in self.position.max(inner.first())..inner.next {
-                values.push(inner.take(position));
-            }
-        }
-        drop(values);
+            (ring.oldest(), ring.tail())
+        };
+        // Those that waited for it alone are dropped when it has left all, whatever their drops do.
+        let left = (self.position.max(oldest)..tail).filter_map(|number| ring.pin(number)?.skip());
+        drop(left.collect::<Vec<_>>());
     }
 }
 
