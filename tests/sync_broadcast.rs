@@ -13,6 +13,7 @@ scenarios! {
     a_clone_that_sends
     a_clone_that_waits_is_not_waited_for
     a_drop_that_uses_the_channel
+    one_panic_in_a_drop_is_the_only_one
     receivers_come_and_go
 }
 
@@ -156,6 +157,15 @@ fn a_drop_that_uses_the_channel(world: &World) {
 }
 
 /// How many of the values that follow one another it got and missed, from the first it heard of on.
+/// A second would end the process.
+fn one_panic_in_a_drop_is_the_only_one(_: &World) {
+    let (sender, receiver) = broadcast::channel(4);
+    let panics: Hook = Arc::new(|_| fail());
+    (0..4).for_each(|number| _ = send(&sender, number, &nothing(), &panics));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+    assert!(sender.is_empty());
+}
+
 fn follow(mut receiver: Receiver<(u64, Alive)>, most: u64) -> u64 {
     let (mut next, mut got) = (None, 0);
     while got < most {

@@ -7,6 +7,7 @@ use crate::park::queue::{Place, Queue, Source, Waited, wait};
 use crate::park::{Wait, charge_current};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Lock};
+use crate::util::drop_all::drop_all;
 use std::fmt;
 use std::time::Duration;
 
@@ -273,7 +274,8 @@ impl<T> Drop for Receiver<T> {
         };
         // Those that waited for it alone are dropped when it has left all, whatever their drops do.
         let left = (self.position.max(oldest)..tail).filter_map(|number| ring.pin(number)?.skip());
-        drop(left.collect::<Vec<_>>());
+        let mut left = left.collect::<Vec<_>>().into_iter();
+        drop_all(|| left.next());
     }
 }
 
