@@ -10,6 +10,99 @@ use std::time::{Duration, Instant};
 use volt::net::{TcpListener, TcpStream};
 use volt::runtime::Builder;
 
+/// From now on the system call `number` fails for every thread of the process, as filters of daemons have it.
+#[cfg(target_os = "linux")]
+fn forbid(number: libc::c_long) {
+    let step = |code: u32, k: u32, otherwise: u8| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: otherwise,
+        k,
+    };
+    let mut steps = [
+        // The number stands first in what the filter sees.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number as u32, 1),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
+    ];
+    let program =
+        libc::sock_fprog { len: steps.len() as libc::c_ushort, filter: steps.as_mut_ptr() };
+    let all_threads = libc::SECCOMP_FILTER_FLAG_TSYNC;
+    // SAFETY: the program is valid, and copied by the kernel.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let set = libc::SECCOMP_SET_MODE_FILTER;
+        assert_eq!(libc::syscall(libc::SYS_seccomp, set, all_threads, &raw const program), 0);
+    }
+}
+
+/// Does the kernel offer to a process that has registered for it what volt asks for?
+#[cfg(target_os = "linux")]
+fn has_membarrier() -> bool {
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    // SAFETY: touches no memory.
+    unsafe { libc::syscall(libc::SYS_membarrier, PRIVATE_EXPEDITED, 0, 0) == 0 }
+}
+
+/// A worker that had a channel for itself and is busy elsewhere; then a thread comes for the channel.
+#[cfg(target_os = "linux")]
+fn come_for_a_channel(meanwhile: impl FnOnce()) {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let (sender, receiver) = volt::channel::bounded(1);
+    let here = Arc::new(AtomicUsize::new(0));
+    let (theirs, to_itself) = (Arc::clone(&here), sender.clone());
+    let fiber = runtime.go(move || {
+        for _ in 0..1_000 {
+            to_itself.send(1).unwrap();
+            receiver.recv().unwrap();
+        }
+        theirs.store(1, Ordering::SeqCst);
+        while theirs.load(Ordering::SeqCst) == 1 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        receiver.recv().unwrap()
+    });
+    while here.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    meanwhile();
+    sender.send(7).unwrap();
+    here.store(2, Ordering::SeqCst);
+    assert_eq!(fiber.join().unwrap(), 7);
+    runtime.shutdown(LONG).unwrap();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_filter_that_comes_before_volt_costs_nothing_but_time() {
+    let left = child("a_filter_that_comes_before_volt_costs_nothing_but_time", &[], || {
+        forbid(libc::SYS_membarrier);
+        come_for_a_channel(|| ());
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
+/// Light fences were light until then: nobody can tell what the others have seen.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_filter_that_takes_membarrier_away_ends_the_process() {
+    let left = child("a_filter_that_takes_membarrier_away_ends_the_process", &[], || {
+        come_for_a_channel(|| {
+            if has_membarrier() {
+                eprintln!("from here on it is forbidden");
+                forbid(libc::SYS_membarrier);
+            }
+        });
+    });
+    if left.text.contains("forbidden") {
+        assert!(left.text.contains("volt: the system call membarrier"), "{left:?}");
+        assert_eq!(left.signal(), Some(libc::SIGABRT), "{left:?}");
+    } else {
+        assert!(left.status.success(), "{left:?}");
+    }
+}
+
 extern "C" fn waits(_signal: libc::c_int) {
     volt::sleep(Duration::from_millis(1));
 }

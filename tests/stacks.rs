@@ -165,3 +165,85 @@ fn sleeping_workers_give_the_memory_of_their_own_stacks_back() {
     });
     assert!(left.status.success(), "{left:?}");
 }
+
+/// Builds a runtime, uses many stacks at once, and ends it before any of them is old. A handle stays. The
+/// control blocks are too large to be kept, so there is no news of those.
+fn use_and_end(fibers: usize) -> volt::runtime::Handle {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let arrived = Arc::new(AtomicUsize::new(0));
+    let parked: Vec<_> = (0..fibers)
+        .map(|_| {
+            let (arrived, large) = (Arc::clone(&arrived), [0u8; 1024]);
+            runtime.go(move || {
+                black_box(&large);
+                arrived.fetch_add(1, Ordering::Relaxed);
+                volt::thread::park();
+            })
+        })
+        .collect();
+    until("all are parked", || arrived.load(Ordering::Relaxed) == fibers);
+    parked.iter().for_each(|fiber| fiber.thread().unpark());
+    parked.into_iter().for_each(|fiber| fiber.join().unwrap());
+    let handle = runtime.handle().clone();
+    assert!(volt::metrics::stacks().pooled > fibers / 2, "nothing is left to give back");
+    runtime.shutdown(LONG).unwrap();
+    handle
+}
+
+/// There is nobody left who could look after them when they are old.
+#[test]
+fn the_last_runtime_leaves_no_memory_behind() {
+    const FIBERS: usize = 2000;
+    let name = "the_last_runtime_leaves_no_memory_behind";
+    // Alone, because the figures are the process's.
+    let left = child(name, &[], || {
+        let _handle = use_and_end(FIBERS);
+        until_none_has_memory(FIBERS);
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
+/// One that has never had a stack to look after, and sleeps.
+#[test]
+fn an_idle_runtime_looks_after_what_another_leaves_behind() {
+    const FIBERS: usize = 2000;
+    let name = "an_idle_runtime_looks_after_what_another_leaves_behind";
+    // Alone, because the figures are the process's.
+    let left = child(name, &[], || {
+        let age = Duration::from_millis(100);
+        let other = Builder::new().workers(2).stack_age(age).build().unwrap();
+        until("it sleeps", || other.handle().stats().total.parked >= 2);
+        let _handle = use_and_end(FIBERS);
+        until_none_has_memory(FIBERS);
+        other.shutdown(LONG).unwrap();
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
+/// A thread that is stuck in a fiber's code at the end of its runtime leaves when that code returns.
+#[test]
+fn a_thread_that_leaves_late_leaves_no_memory_behind() {
+    let name = "a_thread_that_leaves_late_leaves_no_memory_behind";
+    // Alone, because the figures are the process's.
+    let left = child(name, &[], || {
+        let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();
+        let [inside, returns] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (arrives, may_return) = (Arc::clone(&inside), Arc::clone(&returns));
+        let stuck = move || {
+            arrives.store(1, Ordering::Release);
+            while may_return.load(Ordering::Acquire) == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        // Of a size that no worker keeps: it goes to the pool when the fiber ends.
+        let own_size = || volt::thread::Builder::new().stack_size(128 << 10);
+        drop(runtime.go(move || own_size().spawn(stuck).map(drop)));
+        until("it is there", || inside.load(Ordering::Acquire) == 1);
+        let error = runtime.shutdown(Duration::ZERO).unwrap_err();
+        assert_eq!(error.threads.len(), 1);
+        assert_eq!(volt::metrics::stacks().pooled, 0);
+        returns.store(1, Ordering::Release);
+        until_none_has_memory(2);
+    });
+    assert!(left.status.success(), "{left:?}");
+}

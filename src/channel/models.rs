@@ -41,7 +41,7 @@ impl Party for FiberPtr {
         match self.fiber().word.settle(Outcome::Woken(result)) {
             Settle::Late => Err(Lost),
             Settle::Noted => Ok(None),
-            Settle::Wake | Settle::Unblock => Ok(Some(self)),
+            Settle::Wake | Settle::WakeCounted | Settle::Unblock => Ok(Some(self)),
         }
     }
 }

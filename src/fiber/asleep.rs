@@ -1,7 +1,11 @@
 //! How many plain threads sleep until somebody wakes them: without a deadline, and nobody has yet.
 //!
-//! At times less than there are, never more: a thread is counted once it is parked, and taken out by
-//! whoever ends its wait, before that one does anything else.
+//! A thread is counted once it is parked, and taken out by whoever ends its wait: it learns from the
+//! compare-and-swap that ends it whether the wait counts ([`Settle::WakeCounted`](super::word::Settle)). A note
+//! beside the word would be of another wait by the time it is read, since the thread may go on at once.
+//!
+//! At times less than there are. More only while whoever has ended a wait is about to say so: it is awake
+//! itself, and not counted.
 
 use crate::primitives::sync::atomic::{AtomicIsize, Ordering};
 

@@ -123,6 +123,20 @@ pub(crate) fn trim(now: Moment, age: Duration) -> Option<Moment> {
     shelves.filter_map(|(size, shelf)| shelf.trim(size, now, age, &mut left)).min()
 }
 
+/// Is there anything to give back?
+pub(crate) fn is_any_idle() -> bool {
+    SHELVES.iter().any(|shelf| shelf.len.load(Ordering::Relaxed) != 0)
+}
+
+/// Gives all blocks back to the allocator, but for a shelf where somebody else is.
+pub(crate) fn empty() {
+    for (size, shelf) in SHELVES.iter().enumerate() {
+        while let Some(batch) = shelf.take_if(VecDeque::pop_front) {
+            blocks::deallocate(batch, size);
+        }
+    }
+}
+
 /// As [`trim`], for the blocks of one size.
 #[cfg(all(test, not(any(volt_asan, volt_tsan))))]
 pub(super) fn trim_size(size: usize, now: Moment, age: Duration) -> Option<Moment> {

@@ -291,3 +291,25 @@ fn unparks_of_a_plain_thread() {
         assert!(!thread.state().take_permit(), "a permit out of nothing");
     });
 }
+
+/// Who ends a wait that counts as asleep takes that wait out of the count, however late: the thread may
+/// be in its next one, which does not count.
+#[test]
+fn a_late_unpark_takes_out_what_it_has_ended() {
+    check(PREEMPTIONS_OF_THREE, || {
+        let thread = ThreadBlock::new();
+        let waits = |outside| {
+            thread.state().begin_wait();
+            let ends = Ends { permit: true, outside, ..Ends::default() };
+            assert_eq!(thread.wait(thread.state(), ends, None), Outcome::Woken(0));
+        };
+        let others = [false, true].map(|outside| {
+            let theirs = Arc::clone(&thread);
+            let other = spawn(move || theirs.unpark());
+            waits(outside);
+            other
+        });
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(asleep::asleep(), 0);
+    });
+}

@@ -31,8 +31,8 @@
 
 use super::scopes::Marks;
 use super::word::{
-    ACTIVE, BLOCKS, BY_CANCEL, BY_PERMIT, CANCEL, DONE, FRESH, JOIN, Outcome, PARKED, PERMIT,
-    SETTLED, SHARED, STALE, Settle, Snapshot, THREAD,
+    ACTIVE, BLOCKS, BY_CANCEL, BY_PERMIT, CANCEL, COUNTED, DONE, FRESH, JOIN, Outcome, PARKED,
+    PERMIT, SETTLED, SHARED, STALE, Settle, Snapshot, THREAD,
 };
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -153,7 +153,17 @@ impl State {
     /// `Err` says how the wait has already ended: the owner goes on.
     #[inline]
     pub(crate) fn publish(&self, ends: Ends) -> Result<(), Snapshot> {
-        let mut flags = PARKED;
+        self.publish_as(PARKED, ends)
+    }
+
+    /// As `publish`, for a thread that counts as asleep from then on: whoever ends the wait is told so.
+    pub(super) fn publish_counted(&self, ends: Ends) -> Result<(), Snapshot> {
+        self.publish_as(PARKED | COUNTED, ends)
+    }
+
+    #[inline(always)]
+    fn publish_as(&self, parked: u64, ends: Ends) -> Result<(), Snapshot> {
+        let mut flags = parked;
         flags |= if ends.permit { BY_PERMIT } else { 0 };
         flags |= if ends.cancel { BY_CANCEL } else { 0 };
         flags |= if ends.blocks { BLOCKS } else { 0 };

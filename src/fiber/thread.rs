@@ -5,7 +5,6 @@ use super::scopes::Scopes;
 use super::state::{Ends, State};
 use super::word::{Outcome, Settle};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 
@@ -17,9 +16,6 @@ pub(crate) struct ThreadBlock {
     sleep: Mutex<()>,
     woken: Condvar,
     thread: std::thread::Thread,
-    /// Its wait counts in `asleep`. Written by the thread before it is published, read by whoever
-    /// ends it.
-    counted: AtomicBool,
     /// What limits its waits; the thread's own.
     pub(crate) scopes: Scopes,
 }
@@ -31,7 +27,6 @@ impl ThreadBlock {
             sleep: Mutex::new(()),
             woken: Condvar::new(),
             thread: std::thread::current(),
-            counted: AtomicBool::new(false),
             scopes: Scopes::new(),
         })
     }
@@ -53,8 +48,8 @@ impl ThreadBlock {
     pub(crate) fn wait(&self, state: &State, ends: Ends, deadline: Option<Moment>) -> Outcome {
         let deadline = deadline.filter(|deadline| *deadline != Moment::NEVER);
         let counts = deadline.is_none() && !ends.outside && std::ptr::eq(state, self.state());
-        self.counted.store(counts, Ordering::Relaxed);
-        if let Err(settled) = state.publish(ends) {
+        let published = if counts { state.publish_counted(ends) } else { state.publish(ends) };
+        if let Err(settled) = published {
             return settled.outcome();
         }
         if counts {
@@ -79,14 +74,6 @@ impl ThreadBlock {
         }
     }
 
-    /// The caller has ended its published wait.
-    #[inline]
-    pub(super) fn ended(&self) {
-        if self.counted.load(Ordering::Relaxed) {
-            asleep::one_less();
-        }
-    }
-
     /// Ends the sleep of a thread whose wait was settled.
     pub(crate) fn wake(&self) {
         // The lock orders this after the sleeper's check: it either saw the state or is asleep.
@@ -96,16 +83,18 @@ impl ThreadBlock {
 
     /// Makes the permit available, or ends the wait for it.
     pub(crate) fn unpark(&self) {
-        if self.state().unpark() == Settle::Wake {
-            self.ended();
-            self.wake();
+        match self.state().unpark() {
+            Settle::WakeCounted => asleep::one_less(),
+            Settle::Wake => {}
+            Settle::Unblock | Settle::Noted | Settle::Late => return,
         }
+        self.wake();
     }
 }
 
 fn time_out(state: &State) -> Outcome {
     match state.settle(Outcome::TimedOut) {
-        Settle::Wake | Settle::Unblock | Settle::Noted => Outcome::TimedOut,
+        Settle::Wake | Settle::WakeCounted | Settle::Unblock | Settle::Noted => Outcome::TimedOut,
         Settle::Late => state.load().outcome(),
     }
 }

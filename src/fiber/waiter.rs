@@ -3,6 +3,7 @@
 //! Sources (the wheel, registrations, join cells, later locks and channels) link nodes that carry a
 //! [`WaiterPtr`]. Settling gives a [`Wake`] to whoever won, and `scheduler` makes it run.
 
+use super::asleep;
 use super::header::{FiberPtr, Header};
 use super::state::State;
 use super::thread::ThreadBlock;
@@ -96,9 +97,12 @@ impl WaiterPtr {
             // SAFETY: as promised by the caller.
             Settle::Wake if unsafe { self.0.as_ref() }.is_thread() => {
                 // SAFETY: it is a thread's.
-                let thread = unsafe { self.thread() };
-                thread.ended();
-                Some(Wake::Thread(thread))
+                Some(Wake::Thread(unsafe { self.thread() }))
+            }
+            Settle::WakeCounted => {
+                asleep::one_less();
+                // SAFETY: only threads count, and this is alive as promised by the caller.
+                Some(Wake::Thread(unsafe { self.thread() }))
             }
             Settle::Wake => Some(fiber()).filter(|fiber| !fiber.has_entry()).map(Wake::Fiber),
         }

@@ -17,6 +17,8 @@ pub(crate) enum Outcome {
 pub(crate) enum Settle {
     /// The waiter was parked: the caller alone must make it run.
     Wake,
+    /// As `Wake`, and the waiter is a thread that counts as asleep: the caller takes it out of the count.
+    WakeCounted,
     /// The waiter is a fiber that blocks its thread: the thread must be woken.
     Unblock,
     /// The waiter had not parked yet and will see the result; nothing to do.
@@ -55,13 +57,15 @@ pub(super) const STALE: u64 = 1 << 12;
 pub(super) const TURN: u64 = 1 << 13;
 /// A plain thread's word; never changed.
 pub(super) const THREAD: u64 = 1 << 14;
+/// The published wait is a thread's that counts as asleep (`asleep.rs`).
+pub(super) const COUNTED: u64 = 1 << 15;
 /// The two bits that tell how a settled wait ended.
 pub(super) const OUTCOME_SHIFT: u32 = 10;
 pub(super) const OUTCOME: u64 = 0b11 << OUTCOME_SHIFT;
 pub(super) const RESULT_SHIFT: u32 = 32;
 
 pub(super) const WAIT: u64 =
-    PHASE | BY_PERMIT | BY_CANCEL | BLOCKS | OUTCOME | (u32::MAX as u64) << RESULT_SHIFT;
+    PHASE | BY_PERMIT | BY_CANCEL | BLOCKS | COUNTED | OUTCOME | (u32::MAX as u64) << RESULT_SHIFT;
 
 /// The word read at one moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,7 +80,11 @@ impl Snapshot {
     /// What whoever takes the waiter out of its parked state must do.
     #[inline(always)]
     pub(super) fn how_to_wake(self) -> Settle {
-        if self.is(BLOCKS) { Settle::Unblock } else { Settle::Wake }
+        match self.0 & (BLOCKS | COUNTED) {
+            0 => Settle::Wake,
+            COUNTED => Settle::WakeCounted,
+            _ => Settle::Unblock,
+        }
     }
 
     #[inline(always)]

@@ -5,6 +5,12 @@
 //! every processor that runs a thread of this process (`membarrier`, Linux 4.14), so each `light` of
 //! another thread lies, as a full fence would, before or after it. Where the kernel does not offer
 //! that, both are full fences.
+//!
+//! Which of the two is decided once. Light fences that have been light cannot be made up for when the kernel
+//! takes its part away later, as a seccomp filter may: nobody can tell what has passed them. Other ways to
+//! interrupt all processors (`mprotect`, which a processor with broadcast invalidation need not notice) are
+//! no fences by contract. So the process ends there: to go on would be to break a lock, and to panic, with
+//! locks held, to leave others waiting for ever.
 
 use super::sync::atomic::{AtomicBool, Ordering};
 use super::sync::full_fence;
@@ -27,7 +33,7 @@ pub(crate) fn is_light() -> bool {
     EXPEDITED.load(Ordering::Relaxed)
 }
 
-/// The rare side's fence; a system call.
+/// The rare side's fence; a system call. Ends the process where that has been forbidden since the start.
 #[cold]
 pub(crate) fn heavy() {
     full_fence();
@@ -57,7 +63,24 @@ mod system {
     }
 
     pub(super) fn expedite() {
-        assert!(membarrier(PRIVATE_EXPEDITED), "membarrier, once registered, does not fail");
+        if !membarrier(PRIVATE_EXPEDITED) {
+            give_up(&std::io::Error::last_os_error());
+        }
+    }
+
+    /// Written past the lock of `stderr`, whose holder may wait for the caller.
+    #[cold]
+    #[inline(never)]
+    fn give_up(error: &std::io::Error) -> ! {
+        let report = format!(
+            "\nvolt: the system call membarrier has failed ({error}), and did not when volt started: a \
+             seccomp filter that came later, most likely\n\
+             volt: allow it in the filter, or install the filter before the first use of volt, which \
+             does without it then\n"
+        );
+        // SAFETY: a valid buffer; nobody is there to tell that it was not written.
+        let _ = unsafe { libc::write(2, report.as_ptr().cast(), report.len()) };
+        std::process::abort();
     }
 }
 

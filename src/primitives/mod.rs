@@ -28,7 +28,7 @@ mod biased;
 pub(crate) mod clock;
 #[cfg(any(test, not(loom)))]
 mod lock;
-#[cfg(all(test, loom))]
+#[cfg(loom)]
 pub(crate) mod models;
 pub(crate) mod random;
 

@@ -1,6 +1,13 @@
-//! How far the models look.
+//! How far the models look, and what counts beside them.
 
 use loom::model::Builder;
+use std::sync::atomic::AtomicIsize;
+
+loom::lazy_static! {
+    /// A count that begins at 0 in each execution of a model. Its own steps are not explored: the models
+    /// ask who counts, not when others look.
+    pub(crate) static ref TALLY: AtomicIsize = AtomicIsize::new(0);
+}
 
 /// Runs `model` in every interleaving that takes the processor from a running thread at most
 /// `preemptions` times, or `LOOM_MAX_PREEMPTIONS` times where that is more. Nearly every race known needs

@@ -3,6 +3,7 @@
 use crate::fiber::Waiters;
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, Mutex};
 use crate::primitives::thread;
 use crate::scheduler::{self, Shared, Starter};
@@ -13,6 +14,8 @@ use std::io;
 pub(super) struct Pool {
     threads: Mutex<Threads>,
     left: Left,
+    /// Some thread may leave after the runtime has ended.
+    detached: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -32,9 +35,13 @@ struct Leaving<'a> {
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.shared.thread_leaves();
+        let last = self.shared.thread_leaves();
         self.pool.left.numbers.lock().push(self.number);
         self.pool.left.changed.settle_all().into_iter().for_each(park::wake);
+        // Whoever waits for the others does this after all have left.
+        if last && self.pool.detached.load(Ordering::Acquire) {
+            scheduler::bequeath();
+        }
     }
 }
 
@@ -75,6 +82,9 @@ impl Pool {
         })));
         let workers = (0..held).try_for_each(|core| pool.start_worker(shared, core));
         workers.and_then(|()| pool.start_supervisor(shared)).inspect_err(|_| shared.stop())?;
+        if held > 0 {
+            shared.inherits();
+        }
         Ok(pool)
     }
 
@@ -126,7 +136,7 @@ impl Pool {
                 Ok(())
             }
             Err(error) => {
-                shared.thread_leaves();
+                let _ = shared.thread_leaves();
                 let message =
                     format!("thread {name}: {error}; see the limit on threads (ulimit -u)");
                 Err(io::Error::new(error.kind(), message))
@@ -139,6 +149,7 @@ impl Pool {
         let mut threads = self.threads.lock();
         threads.closed = true;
         threads.running.clear();
+        self.detached.store(true, Ordering::Release);
     }
 
     /// Joins the threads that have left.
@@ -164,6 +175,9 @@ impl Pool {
         park::wait_until(&self.left.changed, wait, || self.left.numbers.lock().len() >= all);
         let mut threads = self.threads.lock();
         self.reap(&mut threads);
+        if !threads.running.is_empty() {
+            self.detached.store(true, Ordering::Release);
+        }
         let name = |thread: &thread::JoinHandle<()>| thread.thread().name().map(str::to_owned);
         threads.running.drain(..).filter_map(|(_, thread)| name(&thread)).collect()
     }

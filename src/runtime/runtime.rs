@@ -274,6 +274,7 @@ impl Runtime {
             threads = self.pool.join(deadline.max(Moment::now().saturating_add(LEAVE)));
         }
         shared.drop_unstarted();
+        scheduler::bequeath();
         match shared.live() {
             0 if threads.is_empty() => Ok(()),
             fibers => {

@@ -1,5 +1,6 @@
 //! How a worker goes to sleep and wakes: announce, look once more, sleep.
 
+use super::heirs;
 use super::idle::Left;
 use super::worker::Worker;
 use crate::fiber::{self, Batch};
@@ -129,10 +130,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Have stacks become idle, or blocks, that nobody has in mind yet? Said once.
+    /// Have stacks become idle, or blocks, that nobody has in mind yet, here or where a runtime has ended?
+    /// Said once.
     fn has_new_stacks(&self) -> bool {
         let left = &self.shared.stacks_left;
         let left = left.load(Ordering::Relaxed) && left.swap(false, Ordering::Relaxed);
-        std::mem::take(&mut self.own().stacks_changed) | left | fiber::has_news()
+        std::mem::take(&mut self.own().stacks_changed)
+            | left
+            | fiber::has_news()
+            | heirs::has_left()
     }
 }

@@ -318,12 +318,14 @@ impl Shared {
         self.threads.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A thread leaves for good. The last one ends the fibers that never started.
-    pub(crate) fn thread_leaves(&self) {
-        let last = self.threads.fetch_sub(1, Ordering::AcqRel) == 1;
-        if last && self.is_stopping() {
+    /// A thread leaves for good. The last one, after a stop, ends the fibers that never started; true for
+    /// that one.
+    pub(crate) fn thread_leaves(&self) -> bool {
+        let last = self.threads.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_stopping();
+        if last {
             self.drop_unstarted();
         }
+        last
     }
 
     /// Ends the fibers that never started and never will: the scheduler stops. A worker that is stuck
@@ -365,6 +367,7 @@ impl Shared {
 
     /// Tells every worker to leave.
     pub(crate) fn stop(&self) {
+        self.inherits_no_more();
         self.stopping.store(true, Ordering::SeqCst);
         self.draining.store(true, Ordering::SeqCst);
         self.crew.stop();

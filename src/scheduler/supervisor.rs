@@ -152,6 +152,13 @@ impl<'a> Supervisor<'a> {
     }
 }
 
+/// However it ends, by a panic too: who leaves the poller to nobody must not count on it any more.
+impl Drop for Supervisor<'_> {
+    fn drop(&mut self) {
+        self.decide_on_watch(None);
+    }
+}
+
 impl Supervisor<'_> {
     /// How long it waits before it looks again; `None` while all is quiet.
     pub(super) fn pause(&self) -> Option<Duration> {

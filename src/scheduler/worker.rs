@@ -73,6 +73,10 @@ pub(crate) fn run(shared: &Shared, core: usize) {
         }
         core = shared.crew.wait_for_core(Moment::now().saturating_add(SPARE_AGE));
     }
+    if worker.core().is_some() {
+        // Nobody holds the core after this, and handles may keep it.
+        worker.own().stacks.clear();
+    }
     worker.detach();
     worker.abandon_left();
 }

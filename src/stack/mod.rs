@@ -47,7 +47,7 @@ pub use error::StackError;
 #[cfg(test)]
 pub(crate) use guard::{Policy, set_policy};
 pub(crate) use overflow::{install, set_describe};
-pub(crate) use pool::trim;
+pub(crate) use pool::{is_any_idle, trim};
 pub(crate) use report::Report;
 pub(crate) use sampler::Sampler;
 pub(crate) use size::StackSize;

@@ -1,7 +1,7 @@
 //! The stacks that no worker keeps: shared, unbounded, newest first; memory goes back by age.
 //!
 //! Callers: `cache` spills to it and refills from it; `slot` gives it dropped stacks; the
-//! scheduler calls [`trim`] while it is quiet.
+//! scheduler calls [`trim`] while it is quiet, and where a runtime ends.
 //!
 //! 1. Idle stacks move in batches of at most [`BATCH`], and a batch's time is that of its newest
 //!    stack: one lock and a few moves of words per batch, whatever its length.
@@ -169,6 +169,11 @@ impl Pool {
             class.lock().cold.push(slots);
         }
     }
+}
+
+/// Is there anything to give back?
+pub(crate) fn is_any_idle() -> bool {
+    counts().0 != 0
 }
 
 /// Stacks in the pool with memory and without.

@@ -288,6 +288,28 @@ fn no_hook_runs_in_a_watch() {
     });
 }
 
+/// Nobody comes to look after the poller any more, so nobody may leave it.
+#[test]
+fn the_watch_ends_with_the_supervisor() {
+    bench(config(2), 0, |bench| {
+        let poller = &bench.shared.poller;
+        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+        bench.lies_down(1);
+        for _ in 0..1000 {
+            let _ = poller.rise_for_one();
+        }
+        supervisor.decide_on_watch(Some(PERIOD / 4));
+        assert!(poller.rise_for_one(), "it watches");
+        let unwinding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _supervisor = supervisor;
+            std::panic::resume_unwind(Box::new(()));
+        }));
+        assert!(unwinding.is_err());
+        assert!(!poller.rise_for_one());
+        assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
+    });
+}
+
 /// It watches the poller where that is left more than four times a millisecond; whoever ends the watch
 /// wakes a worker for a poller that was left meanwhile.
 #[test]
