@@ -246,8 +246,9 @@ impl Builder {
     }
 
     /// Is told when every fiber waits for another one, so that none will ever run again; a panic in it
-    /// is printed and ends there. Unless set, the report goes to stderr, once, on current-thread runtimes
-    /// and with debug assertions.
+    /// is printed and ends there. Told once: again only if a fiber has run since, because the hook
+    /// woke one say. Unless set, the first report goes to stderr, on current-thread runtimes and with
+    /// debug assertions.
     ///
     /// The runtime looks when it has been quiet for some tenths of a second, and speaks only if it is
     /// certain: no fiber waits for a socket, a signal or a time; the process has no threads but

@@ -6,6 +6,10 @@
 //! kernel ends, and every thread of the process is either the runtime's own, which run no fiber then, or
 //! sleeps in such a wait itself. What it cannot see it takes for something that may wake a fiber: the
 //! threads of other runtimes, plain threads that do anything else, systems without `/proc`.
+//!
+//! A deadlock is told of once. Who looks is woken by other things too, by a worker that gives back
+//! memory say; but whom a report named must be dispatched to run again, so if none was since, the
+//! deadlock is the one that was told.
 
 use super::census::FiberReport;
 use super::shared::Shared;
@@ -39,7 +43,12 @@ pub struct Deadlock {
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "possible deadlock: all {} fibers wait for each other", self.count)?;
+        match self.count {
+            1 => {
+                write!(f, "possible deadlock: the only fiber waits, and nobody is left to wake it")?
+            }
+            n => write!(f, "possible deadlock: all {n} fibers wait for each other")?,
+        }
         for fiber in &self.fibers {
             write!(f, "\n  {fiber}")?;
         }
@@ -60,7 +69,10 @@ impl Shared {
     #[cold]
     pub(super) fn look_for_deadlock(&self) {
         let Some(hook) = &self.config.on_deadlock else { return };
-        if let Some(deadlock) = self.find_deadlock() {
+        // Before the search: whatever is dispatched since makes the next one another deadlock.
+        let dispatched = self.cores.iter().map(|core| core.stats.dispatched.get()).sum();
+        let Some(deadlock) = self.find_deadlock() else { return };
+        if self.deadlock_at.swap(dispatched, Ordering::AcqRel) != dispatched {
             fiber::forget_panics(|| hook(&deadlock));
         }
     }

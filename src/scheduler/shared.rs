@@ -17,7 +17,7 @@ use crate::fiber::{self, FiberPtr, Waiters};
 use crate::primitives::asymmetric;
 use crate::primitives::clock::Moment;
 use crate::primitives::random;
-use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::primitives::sync::{Arc, Mutex, OnceLock};
 use crossbeam_utils::CachePadded;
 use std::fmt;
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) blocking: Limit,
     pub(super) sites: Sites,
     pub(super) watch: Watch,
+    /// Dispatches by the deadlock that was last told of; no number of them before that.
+    pub(super) deadlock_at: AtomicU64,
     /// For the choice of a core for fibers from outside, and of a worker to move to.
     pub(super) turn: AtomicUsize,
     /// Fibers that start are cancelled.
@@ -108,6 +110,7 @@ impl Shared {
             blocking: Limit::new(config.max_blocking),
             sites: Sites::new(config.learn_blocking),
             watch: Watch::new(),
+            deadlock_at: AtomicU64::new(u64::MAX),
             turn: AtomicUsize::new(0),
             cancelling: AtomicBool::new(false),
             stacks_left: AtomicBool::new(false),

@@ -3,9 +3,12 @@
 //! Each case runs in a process of its own, this program again, which has no threads but volt's and the
 //! caller of `run`: a test harness would have one more.
 
+mod locks;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio, exit};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,12 +17,16 @@ use volt::thread;
 
 /// Far longer than the runtime must be quiet before it looks.
 const QUIET: Duration = Duration::from_millis(700);
+/// Long enough for a second report.
+const MORE_THAN_QUIET: Duration = Duration::from_millis(1_500);
 const LONG: Duration = Duration::from_secs(30);
 
 /// How a case ends.
 enum Expected {
     /// With these words on stderr, after which it is killed.
     Says(&'static [&'static str]),
+    /// With these words, which are not written again though it goes on for another while.
+    SaysOnce(&'static [&'static str]),
     /// By itself, well.
     Ends,
 }
@@ -32,7 +39,7 @@ const CASES: &[Case] = &[
         Expected::Says(&[
             "possible deadlock: all 2 fibers",
             "'stuck'",
-            "tests/deadlock.rs:",
+            "tests/deadlock/main.rs:",
             "park",
         ]),
         || {
@@ -64,19 +71,46 @@ const CASES: &[Case] = &[
             thread::park();
         });
     }),
-    ("it_can_be_resolved", Expected::Ends, || {
-        let stuck = Arc::new(Mutex::new(None::<thread::Thread>));
-        let theirs = Arc::clone(&stuck);
-        let runtime = Builder::new_current_thread()
-            .on_deadlock(move |_| theirs.lock().unwrap().take().unwrap().unpark())
-            .build()
-            .unwrap();
-        runtime.run(|| {
-            for _ in 0..3 {
-                *stuck.lock().unwrap() = Some(volt::current());
-                thread::park();
-            }
+    ("it_can_be_resolved_and_is_told_of_anew", Expected::Ends, || {
+        let kinds = [
+            Builder::new_current_thread(),
+            Builder::new().workers(2),
+            Builder::new().workers(2).stall_period(None),
+        ];
+        for builder in kinds {
+            let stuck = Arc::new(Mutex::new(None::<thread::Thread>));
+            let (theirs, told) = (Arc::clone(&stuck), Arc::new(AtomicUsize::new(0)));
+            let count = Arc::clone(&told);
+            let hook = move |_: &Deadlock| {
+                count.fetch_add(1, Ordering::SeqCst);
+                theirs.lock().unwrap().take().expect("each is told once").unpark();
+            };
+            builder.on_deadlock(hook).build().unwrap().run(|| {
+                for _ in 0..3 {
+                    *stuck.lock().unwrap() = Some(volt::current());
+                    thread::park();
+                }
+            });
+            assert_eq!(told.load(Ordering::SeqCst), 3);
+        }
+    }),
+    ("it_is_told_once", Expected::SaysOnce(&["possible deadlock: the only fiber waits"]), || {
+        tells_each(Builder::new().workers(2)).run(thread::park);
+    }),
+    ("it_is_told_once_without_a_supervisor", Expected::SaysOnce(&["possible deadlock"]), || {
+        tells_each(Builder::new().workers(3).stall_period(None)).run(thread::park);
+    }),
+    ("a_worker_that_gives_back_stacks_is_no_news", Expected::SaysOnce(&["all 2 fibers"]), || {
+        tells_each(Builder::new().workers(2).stack_age(Duration::from_millis(500))).run(|| {
+            // A worker wakes later to give back what these leave.
+            let stacks = (0..500).map(|_| volt::go(|| volt::sleep(Duration::from_millis(20))));
+            stacks.collect::<Vec<_>>().into_iter().for_each(|fiber| fiber.join().unwrap());
+            volt::go(thread::park).join().unwrap();
         });
+    }),
+    ("the_default_is_told_once", Expected::SaysOnce(&["possible deadlock"]), || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        runtime.run(thread::park);
     }),
     ("a_plain_thread_may_wake", Expected::Ends, || {
         silent(Builder::new().workers(2)).run(|| {
@@ -193,6 +227,7 @@ const CASES: &[Case] = &[
     }),
 ];
 
+#[track_caller]
 fn named(name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     thread::Builder::new().name(name.to_owned()).spawn(f).unwrap()
 }
@@ -211,6 +246,11 @@ fn expecting(
         exit(if right.is_ok() { 0 } else { 1 });
     };
     builder.on_deadlock(hook).build().unwrap()
+}
+
+/// A runtime that writes every report.
+fn tells_each(builder: Builder) -> volt::runtime::Runtime {
+    builder.on_deadlock(|deadlock| eprintln!("{deadlock}")).build().unwrap()
 }
 
 /// A runtime that must not report.
@@ -235,7 +275,7 @@ fn circle() {
         assert!(names.contains(&"left") && names.contains(&"right"), "{names:?}");
         for fiber in deadlock.fibers.iter().filter(|fiber| fiber.waits_for != Some("park")) {
             assert_eq!(fiber.waits_for, Some("join"));
-            assert!(fiber.object != 0 && fiber.site.file().ends_with("deadlock.rs"));
+            assert!(fiber.object != 0 && fiber.site.file().ends_with("main.rs"));
             assert!(fiber.waiting > Duration::from_millis(1) && fiber.waiting < LONG);
         }
     });
@@ -257,14 +297,18 @@ fn circle() {
     });
 }
 
+fn cases() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().chain(locks::CASES)
+}
+
 fn main() {
     if let Ok(name) = std::env::var("VOLT_DEADLOCK_CASE") {
-        let (_, _, body) = CASES.iter().find(|(case, _, _)| *case == name).unwrap();
+        let (_, _, body) = cases().find(|(case, _, _)| *case == name).unwrap();
         return body();
     }
     // Of a test harness's arguments only the filter means something here.
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let chosen = CASES.iter().filter(|(name, _, _)| name.contains(&filter));
+    let chosen = cases().filter(|(name, _, _)| name.contains(&filter));
     let running: Vec<_> = chosen.map(|case| std::thread::spawn(move || check(case))).collect();
     let results = running.into_iter().map(|case| case.join().unwrap());
     let failed = results.filter(|passed| !passed).count();
@@ -302,6 +346,10 @@ fn check((name, expected, _): &Case) -> bool {
         let says = |words: &[&str]| words.iter().all(|word| text.lock().unwrap().contains(word));
         match expected {
             Expected::Says(words) if says(words) => break true,
+            Expected::SaysOnce(words) if says(words) => {
+                sleep(MORE_THAN_QUIET);
+                break text.lock().unwrap().matches("possible deadlock").count() == 1;
+            }
             _ => {}
         }
         if let Some(status) = child.try_wait().unwrap() {
@@ -318,7 +366,7 @@ fn check((name, expected, _): &Case) -> bool {
     connector.join().unwrap();
     // What ends well says nothing, if it is by the hook that the default runtime has.
     let silent = !text.lock().unwrap().contains("possible deadlock");
-    let passed = passed && (matches!(expected, Expected::Says(_)) || silent);
+    let passed = passed && (!matches!(expected, Expected::Ends) || silent);
     let verdict = if passed { "ok" } else { "FAILED" };
     let _ = writeln!(std::io::stdout(), "test {name} ... {verdict}");
     if !passed {
