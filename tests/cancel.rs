@@ -11,6 +11,7 @@ use std::time::Duration;
 use volt::cancel::{Cancelled, Token, is_cancelled, shield};
 use volt::net::{TcpListener, TcpStream};
 use volt::runtime::{Builder, JoinHandle};
+use volt::sync::Event;
 
 /// Counts its drops.
 struct Counts(Arc<AtomicUsize>);
@@ -213,6 +214,49 @@ fn destructors_wait_while_they_unwind() {
             volt::yield_now();
         }
         assert!(whole.iter().all(|whole| whole.load(Ordering::SeqCst)));
+    });
+}
+
+/// The value of a fiber-local is dropped after its fiber was cancelled, and waits: the drop runs to its end,
+/// also if the fiber did not wait any more before it.
+#[test]
+fn a_fiber_locals_destructor_is_shielded() {
+    struct Waits(Arc<Event>, Arc<AtomicUsize>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            self.0.wait();
+            self.1.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    volt::fiber_local! {
+        static LOCAL: std::cell::RefCell<Option<Waits>> = std::cell::RefCell::new(None);
+    }
+    on_fibers(|| {
+        for waits_before in [true, false] {
+            let (event, steps) = (Arc::new(Event::new()), Arc::new(AtomicUsize::new(0)));
+            let local = Waits(Arc::clone(&event), Arc::clone(&steps));
+            let fiber = volt::go(move || {
+                LOCAL.with(|place| *place.borrow_mut() = Some(local));
+                if waits_before {
+                    volt::thread::park();
+                }
+                while !volt::cancelled() {
+                    volt::yield_now();
+                }
+            });
+            fiber.cancel();
+            while steps.load(Ordering::SeqCst) == 0 {
+                volt::yield_now();
+            }
+            // Once more, while the destructor waits or is about to.
+            fiber.cancel();
+            volt::yield_now();
+            assert!(!fiber.is_finished(), "the destructor waits");
+            event.set();
+            assert_eq!(fiber.join().is_err(), waits_before);
+            assert_eq!(steps.load(Ordering::SeqCst), 2, "the destructor ran to its end");
+        }
     });
 }
 

@@ -4,8 +4,9 @@ mod sync_support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use sync_support::{LONG, Rng, Seed, pause, within};
+use sync_support::{LONG, Rng, Seed, within};
 use volt::JoinHandle;
+use volt::runtime::{Builder, Runtime};
 use volt::sync::{
     Arc, Barrier, Condvar, Event, LazyLock, Mutex, Notify, Once, RwLock, Semaphore, WaitGroup,
     broadcast, mpsc, oneshot, watch,
@@ -16,18 +17,29 @@ fn was_cancelled<T>(fiber: JoinHandle<T>) -> bool {
     fiber.join().is_err_and(|payload| payload.is::<volt::cancel::Cancelled>())
 }
 
+/// One worker, which runs in its order what comes from outside, until that waits.
+static WORKER: std::sync::LazyLock<Runtime> = std::sync::LazyLock::new(|| {
+    Builder::new().workers(1).stall_period(None).force_migrate(false).build().unwrap()
+});
+
+/// When this returns, what was started or woken before on the one worker waits, or has ended.
+fn all_wait() {
+    WORKER.run(|| ());
+}
+
+/// Starts a fiber that waits in `f`; it does so by now.
+#[track_caller]
+fn waits<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let fiber = WORKER.go(f);
+    all_wait();
+    assert!(!fiber.is_finished(), "it does not wait");
+    fiber
+}
+
 /// Starts a fiber that waits in `f`, cancels it there, and checks that it unwinds.
 #[track_caller]
 fn unwinds<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) {
-    let started = Arc::new(Event::new());
-    let theirs = Arc::clone(&started);
-    let fiber = volt::go(move || {
-        theirs.set();
-        f()
-    });
-    started.wait();
-    pause();
-    assert!(!fiber.is_finished(), "it waits");
+    let fiber = waits(f);
     fiber.cancel();
     assert!(was_cancelled(fiber));
 }
@@ -74,13 +86,12 @@ fn a_panic_after_a_caught_cancel_poisons() {
     within(LONG, || {
         let mutex = Arc::new(Mutex::new(0));
         let theirs = Arc::clone(&mutex);
-        let fiber = volt::go(move || {
+        let fiber = waits(move || {
             let wait = || Event::new().wait();
             assert!(std::panic::catch_unwind(wait).is_err());
             let _held = theirs.lock().unwrap();
             panic!("a panic of its own, printed");
         });
-        pause();
         fiber.cancel();
         assert!(!was_cancelled(fiber));
         assert!(mutex.is_poisoned());
@@ -92,7 +103,7 @@ fn a_condvar_takes_the_lock_back_before_it_unwinds() {
     within(LONG, || {
         let pair = Arc::new((Mutex::new(0), Condvar::new()));
         let theirs = Arc::clone(&pair);
-        let fiber = volt::go(move || {
+        let fiber = waits(move || {
             struct Looks<'a>(&'a Mutex<i32>);
             impl Drop for Looks<'_> {
                 fn drop(&mut self) {
@@ -104,10 +115,9 @@ fn a_condvar_takes_the_lock_back_before_it_unwinds() {
             let guard = theirs.0.lock().unwrap();
             let _guard = theirs.1.wait(guard);
         });
-        pause();
         let guard = pair.0.lock().unwrap();
         fiber.cancel();
-        pause();
+        all_wait();
         assert!(!fiber.is_finished(), "it waits for the lock");
         drop(guard);
         assert!(was_cancelled(fiber));
@@ -122,9 +132,8 @@ fn a_barrier_forgets_who_was_cancelled() {
         let theirs = Arc::clone(&barrier);
         unwinds(move || theirs.wait());
         let theirs = Arc::clone(&barrier);
-        let other = volt::go(move || theirs.wait().is_leader());
-        pause();
-        assert!(!other.is_finished(), "the cancelled one does not count");
+        // The cancelled one does not count.
+        let other = waits(move || theirs.wait().is_leader());
         assert_ne!(barrier.wait().is_leader(), other.join().unwrap());
     });
 }
@@ -153,17 +162,16 @@ fn initialisers_are_shielded_and_those_who_wait_unwind() {
     within(LONG, || {
         let (once, go) = (Arc::new(Once::new()), Arc::new(Event::new()));
         let (theirs, their_go) = (Arc::clone(&once), Arc::clone(&go));
-        let first = volt::go(move || {
+        let first = waits(move || {
             theirs.call_once(|| their_go.wait());
             "done"
         });
-        pause();
         let theirs = Arc::clone(&once);
         unwinds(move || theirs.call_once(|| unreachable!()));
         let theirs = Arc::clone(&once);
         unwinds(move || theirs.wait());
         first.cancel();
-        pause();
+        all_wait();
         assert!(!first.is_finished(), "shielded");
         go.set();
         assert_eq!(first.join().unwrap(), "done");
@@ -174,10 +182,11 @@ fn initialisers_are_shielded_and_those_who_wait_unwind() {
             GO.wait();
             1
         });
-        let first = volt::go(|| *LAZY);
-        pause();
+        let first = waits(|| *LAZY);
         unwinds(|| *LAZY);
         first.cancel();
+        all_wait();
+        assert!(!first.is_finished(), "shielded");
         GO.set();
         assert_eq!(first.join().unwrap(), 1);
     });
@@ -216,10 +225,9 @@ fn shielded_waits_go_on() {
     within(LONG, || {
         let event = Arc::new(Event::new());
         let theirs = Arc::clone(&event);
-        let fiber = volt::go(move || volt::cancel::shield(|| theirs.wait()));
-        pause();
+        let fiber = waits(move || volt::cancel::shield(|| theirs.wait()));
         fiber.cancel();
-        pause();
+        all_wait();
         assert!(!fiber.is_finished());
         event.set();
         fiber.join().unwrap();

@@ -2,6 +2,7 @@
 
 mod sync_support;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use sync_support::{World, pause};
@@ -15,6 +16,7 @@ scenarios! {
     permits_for_many_are_not_overtaken
     owned_permits_travel
     forgotten_permits
+    permits_at_both_ends
     a_closed_semaphore
     permits_in_time
     a_group_is_waited_for
@@ -33,6 +35,7 @@ scenarios! {
     watch_ends
     watch_closed
     watch_modifies
+    a_broadcast_needs_room
     broadcast_to_all
     broadcast_lag
     broadcast_ends
@@ -94,7 +97,33 @@ fn forgotten_permits(_: &World) {
     semaphore.add_permits(2);
     assert_eq!(semaphore.forget_permits(9), 4);
     assert!(semaphore.try_acquire().is_err());
-    assert!(std::panic::catch_unwind(|| Semaphore::new(usize::MAX)).is_err());
+}
+
+fn permits_at_both_ends(_: &World) {
+    const MAX: usize = Semaphore::MAX_PERMITS;
+    let panics = |f: &dyn Fn()| catch_unwind(AssertUnwindSafe(f)).is_err();
+    // None of none.
+    let semaphore = Semaphore::new(0);
+    assert_eq!(semaphore.acquire_many(0).map(|none| none.num_permits()), Ok(0));
+    assert_eq!(semaphore.try_acquire_many(0).map(drop), Ok(()));
+    semaphore.add_permits(0);
+    assert_eq!(semaphore.available_permits(), 0);
+    // One more than there can be: nothing is added.
+    assert!(panics(&|| drop(Semaphore::new(MAX + 1))) && panics(&|| drop(Semaphore::new(!0))));
+    let semaphore = Semaphore::new(MAX - 1);
+    assert!(panics(&|| semaphore.add_permits(2)) && panics(&|| semaphore.add_permits(!0)));
+    assert_eq!(semaphore.available_permits(), MAX - 1);
+    semaphore.add_permits(1);
+    assert!(panics(&|| semaphore.add_permits(1)));
+    assert_eq!(semaphore.try_acquire_many(3).map(|some| some.num_permits()), Ok(3));
+    assert_eq!(semaphore.available_permits(), MAX);
+}
+
+fn a_broadcast_needs_room(_: &World) {
+    assert!(catch_unwind(|| broadcast::channel::<u8>(0)).is_err());
+    let (sender, mut receiver) = broadcast::channel(1);
+    assert_eq!(sender.send(1).unwrap(), 1);
+    assert_eq!(receiver.recv().ok(), Some(1));
 }
 
 fn a_closed_semaphore(world: &World) {

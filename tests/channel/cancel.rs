@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use volt::cancel::{Cancelled, shield};
 use volt::channel::{after, bounded, never, select, unbounded};
+use volt::runtime::Builder;
 
 struct Counted(Arc<AtomicUsize>);
 
@@ -16,13 +17,18 @@ impl Drop for Counted {
     }
 }
 
-/// The wait unwinds, whether it is cancelled before or while it waits.
+/// The wait unwinds, whether it is cancelled before it or in it.
 fn ends_by_cancel(wait: impl Fn() + Send + Sync + 'static) {
+    // What came before on the one worker waits once this returns.
+    let worker = Builder::new().workers(1).stall_period(None).force_migrate(false).build().unwrap();
     let wait = Arc::new(wait);
-    for delay in [0, 2] {
+    for waits in [false, true] {
         let wait = Arc::clone(&wait);
-        let fiber = volt::go(move || wait());
-        volt::sleep(ms(delay));
+        let fiber = worker.go(move || wait());
+        if waits {
+            worker.go(|| ()).join().unwrap();
+            assert!(!fiber.is_finished(), "it does not wait");
+        }
         fiber.cancel();
         let payload = fiber.join().unwrap_err();
         assert!(payload.is::<Cancelled>());

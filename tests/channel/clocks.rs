@@ -56,22 +56,31 @@ fn at_takes_both_kinds_of_instants() {
     });
 }
 
+/// Takes ticks in time, then too late. Were all of them as they should be, to the nanosecond? Not if the
+/// system kept the caller from coming in time.
+fn ticks_are_exact() -> bool {
+    const PERIOD: Duration = Duration::from_millis(4);
+    let start = Instant::now();
+    let r = tick(PERIOD);
+    assert!(r.is_empty() || start.elapsed() >= PERIOD);
+    let ticks: [_; 4] = std::array::from_fn(|_| r.recv().unwrap());
+    assert!(ticks[0] >= start + PERIOD - Duration::from_micros(1));
+    let periods = ticks.windows(2).map(|two| two[1] - two[0]).collect::<Vec<_>>();
+    assert!(periods.iter().all(|period| *period >= PERIOD), "{periods:?}");
+    // Of those that are missed the first stays.
+    volt::sleep(5 * PERIOD);
+    assert_eq!(r.len(), 1);
+    let came = Instant::now();
+    let missed = r.try_recv().unwrap();
+    let none_is_left = r.is_empty();
+    let next = r.recv().unwrap();
+    assert!(next >= came + PERIOD - Duration::from_micros(1), "a period after one came");
+    periods == [PERIOD; 3] && missed == ticks[3] + PERIOD && none_is_left
+}
+
 #[test]
 fn ticks_keep_their_period_and_leave_out_what_was_missed() {
-    on_each(|| {
-        let start = Instant::now();
-        let r = tick(ms(4));
-        assert!(r.is_empty());
-        let first = r.recv().unwrap();
-        let second = r.recv().unwrap();
-        assert!(first >= start + ms(4) - Duration::from_micros(1));
-        assert!(second >= first + ms(4));
-        volt::sleep(ms(20));
-        assert_eq!(r.len(), 1);
-        r.try_recv().unwrap();
-        let rest = r.try_iter().count();
-        assert!(rest <= 1, "{rest} ticks were kept");
-    });
+    on_each(|| assert!((0..50).any(|_| ticks_are_exact())));
 }
 
 #[test]

@@ -172,6 +172,33 @@ fn deadlines() {
     });
 }
 
+/// As if there was no deadline: it waits, and gets what comes.
+#[test]
+fn endless_timeouts() {
+    everywhere(|one, two| {
+        let (s, r) = bounded(0);
+        let receiver = one.go(move || {
+            let mut select = Select::new();
+            select.recv(&r);
+            let first = select.select_timeout(Duration::MAX).unwrap().recv(&r);
+            let second = volt::channel::select! {
+                recv(r) -> message => message,
+                default(Duration::MAX) => unreachable!("it never comes to that"),
+            };
+            (first, second)
+        });
+        let sender = two.go(move || {
+            for i in 1..=2 {
+                // So that the other waits for it, if it ever does.
+                volt::sleep(ms(2));
+                s.send(i).unwrap();
+            }
+        });
+        sender.join();
+        assert_eq!(receiver.join(), (Ok(1), Ok(2)));
+    });
+}
+
 #[test]
 fn a_pairing_while_the_message_is_made() {
     everywhere(|one, two| {
