@@ -10,17 +10,21 @@ struct Counting;
 
 static MADE: AtomicUsize = AtomicUsize::new(0);
 static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
+/// Bytes that are in use.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: as the system's, which does the work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         MADE.fetch_add(1, Ordering::Relaxed);
+        IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         GIVEN_BACK.fetch_add(1, Ordering::Relaxed);
+        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: passed on.
         unsafe { System.dealloc(block, layout) }
     }
@@ -43,6 +47,7 @@ fn what_fibers_allocate() {
     a_small_fiber_after_another_is_no_allocation_at_all();
     what_a_burst_has_used_goes_back_to_the_allocator();
     so_does_what_is_put_away_when_all_stacks_are_at_rest();
+    a_channel_gives_back_what_a_backlog_needed();
 }
 
 fn a_fiber_is_one_allocation_and_its_end_none() {
@@ -155,4 +160,18 @@ fn until_few_are_left(few: usize, before: usize) {
         assert!(start.elapsed() < LONG, "the blocks of a burst are still kept");
         std::thread::yield_now();
     }
+}
+
+/// What it keeps is enough for small ones.
+fn a_channel_gives_back_what_a_backlog_needed() {
+    let (s, r) = volt::channel::unbounded::<u64>();
+    let passes = |n| {
+        (0..n).for_each(|i| s.send(i).unwrap());
+        (0..n).for_each(|i| assert_eq!(r.recv(), Ok(i)));
+    };
+    let before = IN_USE.load(Ordering::SeqCst);
+    passes(1_000_000);
+    let kept = IN_USE.load(Ordering::SeqCst) - before;
+    assert!(kept <= 64 << 10, "{kept} bytes are kept");
+    assert_eq!(made(|| (0..10).for_each(|_| passes(4_000))), 0);
 }
