@@ -157,7 +157,7 @@ impl Waiting {
             self.timers.disarm(timer);
         }
         *self.source.lock() = None;
-        assert!(self.timers.are_empty(), "the timer is still in its wheel");
+        assert_eq!(self.timers.len(), 0, "the timer is still in its wheel");
         outcome
     }
 
