@@ -87,9 +87,9 @@ impl Timers {
 
     /// Disarms `timer` if it still is armed.
     pub(crate) fn disarm(&self, timer: Pin<&mut Timer>) {
+        let mut wheel = self.shards[timer.shard].wheel.lock();
         // SAFETY: the timer is not moved.
         let timer = unsafe { timer.get_unchecked_mut() };
-        let mut wheel = self.shards[timer.shard].wheel.lock();
         // SAFETY: it is in this wheel or in none.
         unsafe { wheel.remove(NonNull::from(&mut timer.entry)) };
     }
@@ -98,6 +98,21 @@ impl Timers {
     pub(crate) fn next_deadline(&self) -> Moment {
         let next = self.shards.iter().map(|shard| shard.next.load(Ordering::Relaxed)).min();
         next.map_or(Moment::NEVER, Moment::from_nanos)
+    }
+
+    /// Gives back the memory of wheels where few timers are left of many.
+    pub(crate) fn trim(&self) {
+        for shard in &self.shards {
+            let spare = shard.wheel.lock().trim();
+            // Thousands of pieces: the lock is free again.
+            drop(spare);
+        }
+    }
+
+    /// How many chunks of memory the wheels have.
+    #[cfg(test)]
+    pub(crate) fn chunks(&self) -> usize {
+        self.shards.iter().map(|shard| shard.wheel.lock().chunks()).sum()
     }
 
     /// How many are armed.

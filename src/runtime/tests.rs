@@ -215,3 +215,23 @@ fn who_has_not_gone_to_sleep_is_not_near() {
     let runtime = Builder::new().workers(1).build().unwrap();
     assert!(!runtime.run(|| is_near(Queues::of(None))));
 }
+
+/// A burst of timers, and one that stays armed: the memory goes with that of the stacks.
+#[test]
+fn what_a_burst_of_timers_needed_is_given_back() {
+    const MANY: usize = 10_000;
+    const FAR: Duration = Duration::from_secs(3600);
+    let runtime = Builder::new().workers(1).stack_age(Duration::from_millis(20)).build().unwrap();
+    let timers = &runtime.handle().0.driver.timers;
+    let sleep = || runtime.go(|| thread::sleep(FAR));
+    let (one, burst) = (sleep(), (0..MANY).map(|_| sleep()).collect::<Vec<_>>());
+    until("all sleep", || timers.len() == MANY + 1);
+    assert!(timers.chunks() >= MANY / 32, "nothing to see");
+    burst.iter().for_each(|fiber| fiber.cancel());
+    burst.into_iter().for_each(|fiber| assert!(fiber.join().is_err()));
+    until("the memory is given back", || timers.chunks() < 100);
+    assert_eq!(timers.len(), 1);
+    one.cancel();
+    assert!(one.join().is_err());
+    runtime.shutdown(LONG).unwrap();
+}
