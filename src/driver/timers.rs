@@ -15,6 +15,8 @@ use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 use std::array;
+use std::marker::PhantomData;
+use std::mem;
 use std::pin::Pin;
 use std::ptr::NonNull;
 
@@ -45,12 +47,36 @@ struct Shard {
 #[derive(Debug)]
 pub(crate) struct Timer {
     entry: Entry<WaiterPtr>,
-    shard: usize,
+}
+
+/// A timer that is in its wheel. It is taken out when this goes, by a panic too.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Armed<'a> {
+    shard: &'a Shard,
+    entry: NonNull<Entry<WaiterPtr>>,
+    timer: PhantomData<Pin<&'a mut Timer>>,
+}
+
+impl Armed<'_> {
+    /// The timer has ended the wait: it is out already.
+    #[inline]
+    pub(crate) fn fired(self) {
+        mem::forget(self);
+    }
+}
+
+impl Drop for Armed<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it is in this wheel or in none.
+        unsafe { self.shard.wheel.lock().remove(self.entry) };
+    }
 }
 
 impl Timer {
     pub(crate) fn new(waiter: WaiterPtr, deadline: Moment) -> Timer {
-        Timer { entry: Entry::new(deadline, waiter), shard: 0 }
+        Timer { entry: Entry::new(deadline, waiter) }
     }
 }
 
@@ -64,34 +90,28 @@ impl Timers {
         Timers { shards, first: AtomicUsize::new(0) }
     }
 
-    /// Arms `timer` in the wheel of worker `index`. `Some` with the time if the wheel is now due
-    /// earlier than it was, so that the caller must tell the poller.
-    ///
-    /// The caller disarms it before its wait returns, unless the timer ended the wait.
-    #[must_use]
-    pub(crate) fn arm(&self, index: usize, timer: Pin<&mut Timer>) -> Option<Moment> {
+    /// Arms `timer` in the wheel of worker `index`, until what is returned goes. And the time if the
+    /// wheel is now due earlier than it was, so that the caller must tell the poller.
+    #[inline]
+    pub(crate) fn arm<'a>(
+        &'a self,
+        index: usize,
+        timer: Pin<&'a mut Timer>,
+    ) -> (Armed<'a>, Option<Moment>) {
         // SAFETY: the timer is not moved.
         let timer = unsafe { timer.get_unchecked_mut() };
-        timer.shard = index % self.shards.len();
-        let shard = &self.shards[timer.shard];
+        let shard = &*self.shards[index % self.shards.len()];
+        let entry = NonNull::from(&mut timer.entry);
         let mut wheel = shard.wheel.lock();
-        // SAFETY: pinned, and removed by its owner before it goes.
-        unsafe { wheel.insert(NonNull::from(&mut timer.entry)) };
-        let due = wheel.next_deadline()?;
-        let earlier = due.as_nanos() < shard.next.load(Ordering::Relaxed);
-        earlier.then(|| {
+        // SAFETY: pinned, and removed by `armed` before it goes, however the wait ends.
+        unsafe { wheel.insert(entry) };
+        let armed = Armed { shard, entry, timer: PhantomData };
+        let next = wheel.next_deadline();
+        let due = next.filter(|due| due.as_nanos() < shard.next.load(Ordering::Relaxed));
+        if let Some(due) = due {
             shard.next.store(due.as_nanos(), Ordering::Relaxed);
-            due
-        })
-    }
-
-    /// Disarms `timer` if it still is armed.
-    pub(crate) fn disarm(&self, timer: Pin<&mut Timer>) {
-        let mut wheel = self.shards[timer.shard].wheel.lock();
-        // SAFETY: the timer is not moved.
-        let timer = unsafe { timer.get_unchecked_mut() };
-        // SAFETY: it is in this wheel or in none.
-        unsafe { wheel.remove(NonNull::from(&mut timer.entry)) };
+        }
+        (armed, due)
     }
 
     /// No timer is due before this.

@@ -1,13 +1,15 @@
-//! How a shutdown learns that the last fiber has ended; who sleeps in the poller.
+//! How a shutdown learns that the last fiber has ended; who sleeps in the poller; what waits leave behind.
 
 use super::Builder;
 use super::runtime::{Runtime, wait_drained};
+use crate::fiber::Waiters;
 use crate::net::TcpListener;
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::scheduler::{PollerSeat, Shared};
 use crate::thread;
 use std::io::{Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -234,4 +236,38 @@ fn what_a_burst_of_timers_needed_is_given_back() {
     one.cancel();
     assert!(one.join().is_err());
     runtime.shutdown(LONG).unwrap();
+}
+
+/// On a fiber: the timer of `wait` is armed, and telling the poller fails.
+fn unwinds<R: Send + 'static>(wait: impl FnOnce() -> R + Send + 'static) {
+    const MOMENT: Duration = Duration::from_millis(1);
+    let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+    let shared = Arc::clone(&runtime.handle().0);
+    let left = runtime.run(move || {
+        let driver = &shared.driver;
+        driver.fails.store(true, Ordering::Relaxed);
+        assert!(catch_unwind(AssertUnwindSafe(wait)).is_err(), "nothing to see");
+        let left = driver.timers.len();
+        // The next wait ends as if nothing had been.
+        thread::sleep(MOMENT);
+        left
+    });
+    assert_eq!(left, 0, "a timer is armed, and its wait is over");
+    runtime.shutdown(LONG).unwrap();
+}
+
+#[test]
+fn a_sleep_that_unwinds_leaves_no_timer() {
+    unwinds(|| thread::sleep(LONG));
+}
+
+#[test]
+fn a_wait_that_unwinds_leaves_no_waiter() {
+    let waiters = Arc::new(Waiters::default());
+    let theirs = Arc::clone(&waiters);
+    unwinds(move || {
+        let deadline = Some(Moment::now().saturating_add(LONG));
+        park::wait_until(&theirs, Wait { deadline, ..Wait::new("test") }, || false)
+    });
+    assert!(waiters.is_empty(), "a waiter is linked, and its wait is over");
 }

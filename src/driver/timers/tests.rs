@@ -19,7 +19,7 @@ fn arm(timers: &Timers, index: usize, count: usize, deadline: Moment) -> Vec<Pin
     let waiter = WaiterPtr::of_thread(&thread);
     let mut armed: Vec<_> = (0..count).map(|_| Box::pin(Timer::new(waiter, deadline))).collect();
     for timer in &mut armed {
-        let _ = timers.arm(index, timer.as_mut());
+        mem::forget(timers.arm(index, timer.as_mut()));
     }
     armed
 }
