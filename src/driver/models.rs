@@ -46,10 +46,10 @@ impl World {
         let timer = Box::leak(Box::new(Timer::new(self.waiter.as_waiter(), deadline)));
         // SAFETY: it stays where it is, for good.
         let timer = unsafe { std::pin::Pin::new_unchecked(timer) };
-        if let Some(due) = self.timers.arm(shard, timer) {
-            if self.alarm.is_too_late(due) {
-                self.poller.interrupt();
-            }
+        let (armed, due) = self.timers.arm(shard, timer);
+        std::mem::forget(armed);
+        if due.is_some_and(|due| self.alarm.is_too_late(due)) {
+            self.poller.interrupt();
         }
     }
 
@@ -151,13 +151,14 @@ impl Waiting {
 
     fn wait(&self, ends: Ends) -> Outcome {
         let mut timer = pin!(Timer::new(WaiterPtr::of_thread(&self.thread), tick(1)));
-        let _ = self.timers.arm(0, timer.as_mut());
+        let (armed, _) = self.timers.arm(0, timer.as_mut());
         let outcome = self.thread.wait(self.thread.state(), ends, None);
-        if outcome != Outcome::TimedOut {
-            self.timers.disarm(timer);
+        match outcome {
+            Outcome::TimedOut => armed.fired(),
+            _ => drop(armed),
         }
         *self.source.lock() = None;
-        assert!(self.timers.are_empty(), "the timer is still in its wheel");
+        assert_eq!(self.timers.len(), 0, "the timer is still in its wheel");
         outcome
     }
 

@@ -26,6 +26,9 @@ pub(crate) struct Driver {
     pub(super) slots: Slots,
     pub(crate) timers: Timers,
     alarm: Alarm,
+    /// Has the next one that tells of an earlier deadline unwind.
+    #[cfg(test)]
+    pub(crate) fails: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Debug)]
@@ -51,6 +54,8 @@ impl Driver {
             slots: Slots::new(),
             timers: Timers::new(shards, Moment::now()),
             alarm: Alarm::new(),
+            #[cfg(test)]
+            fails: false.into(),
         }))
     }
 
@@ -102,6 +107,10 @@ impl Driver {
 
     /// To be called after something was stored that the one in the poller must wake up for.
     pub(crate) fn earlier_deadline(&self, deadline: Moment) {
+        #[cfg(test)]
+        if self.fails.swap(false, std::sync::atomic::Ordering::Relaxed) {
+            std::panic::resume_unwind(Box::new("as a test wants"));
+        }
         if self.alarm.is_too_late(deadline) {
             self.interrupt();
         }

@@ -81,6 +81,12 @@ impl Registration {
         self.slot().enqueue(direction, node)
     }
 
+    /// Does anybody wait?
+    #[cfg(test)]
+    pub(crate) fn has_waiters(&self, direction: Direction) -> bool {
+        self.slot().has_waiters(direction)
+    }
+
     /// Unlinks `node` if it still is linked.
     pub(crate) fn cancel(&self, direction: Direction, node: Pin<&mut IoNode>) {
         self.slot().cancel(direction, node);

@@ -197,6 +197,11 @@ impl Slot {
         true
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn has_waiters(&self, direction: Direction) -> bool {
+        !self.waiting.lock().list(direction).is_empty()
+    }
+
     /// Unlinks `node` if it still is linked.
     pub(super) fn cancel(&self, direction: Direction, node: Pin<&mut IoNode>) {
         // SAFETY: the node is not moved.

@@ -2,23 +2,38 @@
 //!
 //! A worker arms timers in the wheel of its own index, so the lock is hardly ever contended; any
 //! thread that makes a turn looks at all of them, so no timer waits for one busy worker.
+//!
+//! A turn settles a bounded number of waits, and leaves the others due: a worker that goes into the
+//! poller does not wait there then, and a busy one comes again after a tick. So nobody sleeps over
+//! them, and whoever is free for them meanwhile is woken for what this turn has settled. A turn settles
+//! more than a tick dispatches: what is due does not pile up in the wheels.
 
 use super::wheel::{Entry, Wheel};
 use crate::fiber::{Batch, Outcome, WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Lock;
-use crate::primitives::sync::atomic::{AtomicU64, Ordering};
+use crate::primitives::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 use std::array;
+use std::marker::PhantomData;
+use std::mem;
 use std::pin::Pin;
 use std::ptr::NonNull;
 
 /// How many waiters are taken out of a wheel before they are settled.
 const AT_ONCE: usize = 16;
+/// How many one turn settles in one wheel, at most, under its lock: whoever arms or disarms there waits
+/// for some tens of microseconds. Only a cascade of the wheel takes longer if there is more in its slot.
+const IN_WHEEL: usize = 512;
+/// How many one turn settles, at most, before it looks at no further wheel: what it has settled is to run.
+const IN_TURN: usize = 4 * IN_WHEEL;
 
 #[derive(Debug)]
 pub(crate) struct Timers {
     shards: Box<[CachePadded<Shard>]>,
+    /// The shard that the next turn begins with, so that each gets its share. Written by the holder of
+    /// the driver's role.
+    first: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -32,12 +47,36 @@ struct Shard {
 #[derive(Debug)]
 pub(crate) struct Timer {
     entry: Entry<WaiterPtr>,
-    shard: usize,
+}
+
+/// A timer that is in its wheel. It is taken out when this goes, by a panic too.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Armed<'a> {
+    shard: &'a Shard,
+    entry: NonNull<Entry<WaiterPtr>>,
+    timer: PhantomData<Pin<&'a mut Timer>>,
+}
+
+impl Armed<'_> {
+    /// The timer has ended the wait: it is out already.
+    #[inline]
+    pub(crate) fn fired(self) {
+        mem::forget(self);
+    }
+}
+
+impl Drop for Armed<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it is in this wheel or in none.
+        unsafe { self.shard.wheel.lock().remove(self.entry) };
+    }
 }
 
 impl Timer {
     pub(crate) fn new(waiter: WaiterPtr, deadline: Moment) -> Timer {
-        Timer { entry: Entry::new(deadline, waiter), shard: 0 }
+        Timer { entry: Entry::new(deadline, waiter) }
     }
 }
 
@@ -47,37 +86,32 @@ impl Timers {
             next: AtomicU64::new(Moment::NEVER.as_nanos()),
             wheel: Lock::new(Wheel::new(now)),
         };
-        Timers { shards: (0..shards.max(1)).map(|_| CachePadded::new(shard())).collect() }
+        let shards = (0..shards.max(1)).map(|_| CachePadded::new(shard())).collect();
+        Timers { shards, first: AtomicUsize::new(0) }
     }
 
-    /// Arms `timer` in the wheel of worker `index`. `Some` with the time if the wheel is now due
-    /// earlier than it was, so that the caller must tell the poller.
-    ///
-    /// The caller disarms it before its wait returns, unless the timer ended the wait.
-    #[must_use]
-    pub(crate) fn arm(&self, index: usize, timer: Pin<&mut Timer>) -> Option<Moment> {
+    /// Arms `timer` in the wheel of worker `index`, until what is returned goes. And the time if the
+    /// wheel is now due earlier than it was, so that the caller must tell the poller.
+    #[inline]
+    pub(crate) fn arm<'a>(
+        &'a self,
+        index: usize,
+        timer: Pin<&'a mut Timer>,
+    ) -> (Armed<'a>, Option<Moment>) {
         // SAFETY: the timer is not moved.
         let timer = unsafe { timer.get_unchecked_mut() };
-        timer.shard = index % self.shards.len();
-        let shard = &self.shards[timer.shard];
+        let shard = &*self.shards[index % self.shards.len()];
+        let entry = NonNull::from(&mut timer.entry);
         let mut wheel = shard.wheel.lock();
-        // SAFETY: pinned, and removed by its owner before it goes.
-        unsafe { wheel.insert(NonNull::from(&mut timer.entry)) };
-        let due = wheel.next_deadline()?;
-        let earlier = due.as_nanos() < shard.next.load(Ordering::Relaxed);
-        earlier.then(|| {
+        // SAFETY: pinned, and removed by `armed` before it goes, however the wait ends.
+        unsafe { wheel.insert(entry) };
+        let armed = Armed { shard, entry, timer: PhantomData };
+        let next = wheel.next_deadline();
+        let due = next.filter(|due| due.as_nanos() < shard.next.load(Ordering::Relaxed));
+        if let Some(due) = due {
             shard.next.store(due.as_nanos(), Ordering::Relaxed);
-            due
-        })
-    }
-
-    /// Disarms `timer` if it still is armed.
-    pub(crate) fn disarm(&self, timer: Pin<&mut Timer>) {
-        // SAFETY: the timer is not moved.
-        let timer = unsafe { timer.get_unchecked_mut() };
-        let mut wheel = self.shards[timer.shard].wheel.lock();
-        // SAFETY: it is in this wheel or in none.
-        unsafe { wheel.remove(NonNull::from(&mut timer.entry)) };
+        }
+        (armed, due)
     }
 
     /// No timer is due before this.
@@ -86,27 +120,54 @@ impl Timers {
         next.map_or(Moment::NEVER, Moment::from_nanos)
     }
 
-    /// Is no timer armed?
-    #[cfg(all(test, loom))]
-    pub(super) fn are_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.wheel.lock().len() == 0)
+    /// Gives back the memory of wheels where few timers are left of many.
+    pub(crate) fn trim(&self) {
+        for shard in &self.shards {
+            let spare = shard.wheel.lock().trim();
+            // Thousands of pieces: the lock is free again.
+            drop(spare);
+        }
     }
 
-    /// Settles every wait whose deadline has passed.
+    /// How many chunks of memory the wheels have.
+    #[cfg(test)]
+    pub(crate) fn chunks(&self) -> usize {
+        self.shards.iter().map(|shard| shard.wheel.lock().chunks()).sum()
+    }
+
+    /// How many are armed.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.wheel.lock().len()).sum()
+    }
+
+    /// Settles waits whose deadline has passed. Not all of them if they are many: then
+    /// [`next_deadline`](Self::next_deadline) has passed as well.
     pub(crate) fn expire(&self, now: Moment, settled: &mut Batch) {
-        for shard in &self.shards {
-            if shard.next.load(Ordering::Relaxed) <= now.as_nanos() {
-                shard.expire(now, settled);
+        let first = self.first.load(Ordering::Relaxed);
+        let (before, from) = self.shards.split_at(first);
+        let mut left = IN_TURN;
+        for (passed, shard) in from.iter().chain(before).enumerate() {
+            if shard.next.load(Ordering::Relaxed) > now.as_nanos() {
+                continue;
+            }
+            left -= shard.expire(now, settled);
+            if left < IN_WHEEL {
+                let next = (first + passed + 1) % self.shards.len();
+                self.first.store(next, Ordering::Relaxed);
+                break;
             }
         }
     }
 }
 
 impl Shard {
+    /// Settles the first waits that are due; says how many.
     #[cold]
-    fn expire(&self, now: Moment, settled: &mut Batch) {
+    fn expire(&self, now: Moment, settled: &mut Batch) -> usize {
         let mut wheel = self.wheel.lock();
-        loop {
+        let mut count = 0;
+        while count < IN_WHEEL {
             // The blocks of thousands of sleepers are in no cache, so some are fetched at once. Nobody
             // goes on meanwhile: a waiter that something else woke needs the lock to leave.
             let due: [_; AT_ONCE] = array::from_fn(|_| {
@@ -119,12 +180,18 @@ impl Shard {
                     Some(Wake::Thread(thread)) => thread.wake(),
                     None => {}
                 }
+                count += 1;
             }
             if due[AT_ONCE - 1].is_none() {
                 break;
             }
         }
+        // Where some are left it is no later than they are due.
         let next = wheel.next_deadline().unwrap_or(Moment::NEVER);
         self.next.store(next.as_nanos(), Ordering::Relaxed);
+        count
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -28,6 +28,7 @@
 //! 5. Ticks round up and `time` rounds down: nothing fires early. [`NEVER_TICK`] is never reached.
 //! 6. An item in a slot's list points at its entry, which is alive, and whose `handle` is the item's. An
 //!    entry is in exactly if the item of that handle points at it. `items.rs` says why there are items.
+//!    So the handle of one that is out may be anybody's by now, or nobody's.
 //!
 //! A bound made stale by a removal can make [`Wheel::next_deadline`] early, once: it lies inside its
 //! slot, so when `time` reaches it the slot cascades (2), into levels that were empty, where every
@@ -38,6 +39,7 @@ use crate::primitives::clock::Moment;
 use items::{Item, Items, List, NONE};
 use std::fmt;
 use std::marker::PhantomPinned;
+use std::mem;
 use std::ptr::NonNull;
 
 mod items;
@@ -125,6 +127,37 @@ impl<W: Copy> Wheel<W> {
         self.items.len
     }
 
+    #[cfg(test)]
+    /// How many chunks of memory there are, a KiB each.
+    pub(crate) fn chunks(&self) -> usize {
+        self.items.chunks()
+    }
+
+    /// Lets go of what a burst has left, if that is far more than is needed. It is the caller's to drop
+    /// when the wheel is free for others again.
+    #[must_use]
+    pub(crate) fn trim(&mut self) -> Option<Items<W>> {
+        self.items.are_sparse().then(|| self.move_out())
+    }
+
+    /// Moves all items to a memory of their own size; returns the old one.
+    #[cold]
+    fn move_out(&mut self) -> Items<W> {
+        let mut old = mem::replace(&mut self.items, Items::new());
+        let slots = self.levels.iter_mut().flat_map(|level| &mut level.slots);
+        for slot in slots.filter(|slot| !slot.items.is_empty()) {
+            let mut items = mem::replace(&mut slot.items, List::EMPTY);
+            while !items.is_empty() {
+                let mut item = old.pop_front(&mut items);
+                item.handle = self.items.handle();
+                // SAFETY: it is in, so alive (invariant 6), and its handle is the wheel's.
+                unsafe { (*item.entry.as_ptr()).handle = item.handle };
+                self.items.push_back(&mut slot.items, item);
+            }
+        }
+        old
+    }
+
     /// Makes `entry` fire at its deadline; at the next [`pop_expired`](Self::pop_expired) if that has
     /// passed.
     ///
@@ -204,7 +237,7 @@ impl<W: Copy> Wheel<W> {
     /// Places the entries of a slot that begins now anew, below.
     fn cascade(&mut self, place: Place) {
         let slot = &mut self.levels[place.level].slots[place.slot];
-        let mut items = std::mem::replace(&mut slot.items, List::EMPTY);
+        let mut items = mem::replace(&mut slot.items, List::EMPTY);
         while !items.is_empty() {
             // It does not come back here: its highest digit that differs from `time` is a lower one
             // now.

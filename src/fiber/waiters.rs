@@ -40,6 +40,11 @@ impl Waiters {
         self.0.lock().is_empty()
     }
 
+    /// Unlinks `waiter`, which was linked, when what is returned goes: by a panic too.
+    pub(crate) fn linked(&self, waiter: WaiterPtr) -> Linked<'_> {
+        Linked { waiters: self, waiter }
+    }
+
     /// Unlinks `waiter` if it still is linked.
     pub(crate) fn unlink(&self, waiter: WaiterPtr) {
         self.unlink_as(waiter, 0);
@@ -59,6 +64,19 @@ impl Waiters {
             unsafe { waiter.settle(Outcome::Woken(result)) }
         };
         waiters.drain(..).filter_map(settle).collect()
+    }
+}
+
+/// See [`Waiters::linked`].
+#[must_use]
+pub(crate) struct Linked<'a> {
+    waiters: &'a Waiters,
+    waiter: WaiterPtr,
+}
+
+impl Drop for Linked<'_> {
+    fn drop(&mut self) {
+        self.waiters.unlink(self.waiter);
     }
 }
 

@@ -21,8 +21,9 @@ use crate::scheduler::Shared;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 /// What an operation is and how long it may wait.
@@ -204,16 +205,15 @@ impl Source {
             outside: true,
             ..Wait::new(wanted.reason)
         };
+        let linked = Linked { registration, direction: wanted.direction, node };
         match parking.park(wait) {
-            Outcome::Woken(_) => Ok(()),
-            Outcome::TimedOut => {
-                registration.cancel(wanted.direction, node);
-                Err(wanted.timed_out())
+            Outcome::Woken(_) => {
+                // By an event, which took it out.
+                mem::forget(linked);
+                Ok(())
             }
-            Outcome::Cancelled => {
-                registration.cancel(wanted.direction, node);
-                Err(cancel::error())
-            }
+            Outcome::TimedOut => Err(wanted.timed_out()),
+            Outcome::Cancelled => Err(cancel::error()),
         }
     }
 
@@ -232,6 +232,19 @@ impl Source {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+/// Takes a wait out of its registration when it goes, by a panic too.
+struct Linked<'a> {
+    registration: &'a Registration,
+    direction: Direction,
+    node: Pin<&'a mut IoNode>,
+}
+
+impl Drop for Linked<'_> {
+    fn drop(&mut self) {
+        self.registration.cancel(self.direction, self.node.as_mut());
     }
 }
 

@@ -10,7 +10,9 @@ use rustix::io::Errno;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The peer sends a byte, and the driver tells of it.
@@ -94,4 +96,22 @@ fn an_event_in_the_midst_of_an_operation_has_it_tried_again() {
         })
     });
     assert_eq!(tries.expect("an event was lost"), 3);
+}
+
+/// Its timer is armed, and telling the poller fails.
+#[test]
+fn a_wait_that_unwinds_leaves_its_registration() {
+    let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+    let (near, _far) = UnixStream::pair().unwrap();
+    let source = Source::new(OwnedFd::from(near));
+    let linked = runtime.run(|| {
+        let driver = driver_here();
+        let wanted = Wanted::read("read", Some(Duration::from_secs(3600)));
+        driver.fails.store(true, Ordering::Relaxed);
+        let read = || source.operate(wanted, |_| Err::<((), bool), _>(Errno::AGAIN));
+        assert!(catch_unwind(AssertUnwindSafe(read)).is_err(), "nothing to see");
+        let registration = source.registration_with(&driver).unwrap();
+        registration.has_waiters(Direction::Read)
+    });
+    assert!(!linked, "a node is linked, and its wait is over");
 }

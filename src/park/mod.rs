@@ -281,13 +281,14 @@ fn park_until(fiber: FiberPtr, ends: Ends, deadline: Moment) {
     let driver = unsafe { &(*Shared::of(fiber)).driver };
     let mut timer = pin!(Timer::new(fiber.as_waiter(), deadline));
     let index = scheduler::current_worker_index().unwrap_or(0);
-    if let Some(due) = driver.timers.arm(index, timer.as_mut()) {
+    let (armed, due) = driver.timers.arm(index, timer.as_mut());
+    if let Some(due) = due {
         driver.earlier_deadline(due);
     }
     // SAFETY: the calling fiber, on its worker.
     unsafe { scheduler::park(fiber, ends) };
-    if fiber.state().load().outcome() != Outcome::TimedOut {
-        driver.timers.disarm(timer);
+    if fiber.state().load().outcome() == Outcome::TimedOut {
+        armed.fired();
     }
 }
 
@@ -387,8 +388,9 @@ pub(crate) fn wait_until(waiters: &Waiters, wait: Wait, mut over: impl FnMut() -
         if !waiters.link(parking.waiter(), &mut over) {
             return Outcome::Woken(0);
         }
+        let linked = waiters.linked(parking.waiter());
         let outcome = parking.park(wait);
-        waiters.unlink(parking.waiter());
+        drop(linked);
         if !matches!(outcome, Outcome::Woken(_)) {
             return outcome;
         }

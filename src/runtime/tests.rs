@@ -1,13 +1,15 @@
-//! How a shutdown learns that the last fiber has ended; who sleeps in the poller.
+//! How a shutdown learns that the last fiber has ended; who sleeps in the poller; what waits leave behind.
 
 use super::Builder;
 use super::runtime::{Runtime, wait_drained};
+use crate::fiber::Waiters;
 use crate::net::TcpListener;
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::scheduler::{PollerSeat, Shared};
 use crate::thread;
 use std::io::{Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -214,4 +216,58 @@ fn who_has_not_gone_to_sleep_is_not_near() {
     use crate::park::{Queues, is_near};
     let runtime = Builder::new().workers(1).build().unwrap();
     assert!(!runtime.run(|| is_near(Queues::of(None))));
+}
+
+/// A burst of timers, and one that stays armed: the memory goes with that of the stacks.
+#[test]
+fn what_a_burst_of_timers_needed_is_given_back() {
+    const MANY: usize = 10_000;
+    const FAR: Duration = Duration::from_secs(3600);
+    let runtime = Builder::new().workers(1).stack_age(Duration::from_millis(20)).build().unwrap();
+    let timers = &runtime.handle().0.driver.timers;
+    let sleep = || runtime.go(|| thread::sleep(FAR));
+    let (one, burst) = (sleep(), (0..MANY).map(|_| sleep()).collect::<Vec<_>>());
+    until("all sleep", || timers.len() == MANY + 1);
+    assert!(timers.chunks() >= MANY / 32, "nothing to see");
+    burst.iter().for_each(|fiber| fiber.cancel());
+    burst.into_iter().for_each(|fiber| assert!(fiber.join().is_err()));
+    until("the memory is given back", || timers.chunks() < 100);
+    assert_eq!(timers.len(), 1);
+    one.cancel();
+    assert!(one.join().is_err());
+    runtime.shutdown(LONG).unwrap();
+}
+
+/// On a fiber: the timer of `wait` is armed, and telling the poller fails.
+fn unwinds<R: Send + 'static>(wait: impl FnOnce() -> R + Send + 'static) {
+    const MOMENT: Duration = Duration::from_millis(1);
+    let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+    let shared = Arc::clone(&runtime.handle().0);
+    let left = runtime.run(move || {
+        let driver = &shared.driver;
+        driver.fails.store(true, Ordering::Relaxed);
+        assert!(catch_unwind(AssertUnwindSafe(wait)).is_err(), "nothing to see");
+        let left = driver.timers.len();
+        // The next wait ends as if nothing had been.
+        thread::sleep(MOMENT);
+        left
+    });
+    assert_eq!(left, 0, "a timer is armed, and its wait is over");
+    runtime.shutdown(LONG).unwrap();
+}
+
+#[test]
+fn a_sleep_that_unwinds_leaves_no_timer() {
+    unwinds(|| thread::sleep(LONG));
+}
+
+#[test]
+fn a_wait_that_unwinds_leaves_no_waiter() {
+    let waiters = Arc::new(Waiters::default());
+    let theirs = Arc::clone(&waiters);
+    unwinds(move || {
+        let deadline = Some(Moment::now().saturating_add(LONG));
+        park::wait_until(&theirs, Wait { deadline, ..Wait::new("test") }, || false)
+    });
+    assert!(waiters.is_empty(), "a waiter is linked, and its wait is over");
 }

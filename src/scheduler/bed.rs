@@ -108,7 +108,7 @@ impl Worker<'_> {
     }
 
     /// Gives back the memory of stacks that have been idle for long, when that is due; says when to
-    /// come again.
+    /// come again. What their fibers needed in the wheels goes with them.
     fn trim_stacks(&self, now: Moment) {
         let core = self.held();
         let before = Moment::from_nanos(core.trim_due.load(Ordering::Relaxed));
@@ -118,6 +118,7 @@ impl Worker<'_> {
             own.stacks_changed = false;
             let here = own.stacks.trim(now, age);
             let shared = [stack::trim(now, age), fiber::trim(now, age)];
+            self.shared.driver.timers.trim();
             here.into_iter().chain(shared.into_iter().flatten()).min().unwrap_or(Moment::NEVER)
         } else if before == Moment::NEVER && self.has_new_stacks() {
             now.saturating_add(age)

@@ -7,9 +7,10 @@
 //! When an item moves, its handle follows: the handle is a place in a table, and all that the entry
 //! remembers.
 //!
-//! When the last item is out, chunks are handed out from the beginning again, and what was not needed
-//! since the time before is given back. So a burst's memory, some 40 bytes for each that waited, stays
-//! for the next burst, and no longer than until something less has been and gone.
+//! When the last item is out, chunks are handed out from the beginning again. A burst's memory, some 40
+//! bytes for each that waited, stays for the next burst until somebody asks for it: then the few items
+//! that are in move to a memory of their own, with new handles, and all of the old one goes. So it
+//! does not matter where they stand, and neither table ever has holes.
 //!
 //! 1. The items of a list stand in its chunks from the place `begin` of the first to the place before `end`
 //!    of the last, without a gap; everywhere else there is `None`.
@@ -22,6 +23,9 @@ use std::ptr::NonNull;
 
 /// Items of a chunk: a KiB.
 const CHUNK: u32 = 32;
+
+/// So many chunks stay, however few items there are.
+const LEAST: usize = 64;
 
 /// The number of no chunk, and of no handle.
 pub(super) const NONE: u32 = u32::MAX;
@@ -69,7 +73,7 @@ impl List {
 }
 
 /// The items of a wheel, in all its lists.
-pub(super) struct Items<W> {
+pub(crate) struct Items<W> {
     chunks: Vec<Box<Chunk<W>>>,
     /// So many chunks have been handed out since all were free.
     used: usize,
@@ -112,15 +116,21 @@ impl<W> Items<W> {
     }
 
     fn begin_again(&mut self) {
-        self.chunks.truncate(self.used);
         (self.used, self.free_chunk) = (0, NONE);
-        let most = self.places.len();
         self.places.clear();
-        // A vector has half of it in reserve anyway.
-        if self.places.capacity() / 4 > most {
-            self.places.shrink_to(most);
-        }
         self.free_handle = NONE;
+    }
+
+    /// Have they far more memory than they need, room for 64 times as many? Moving them costs little then
+    /// beside what has come and gone since they moved last; after it they have a chunk each at the most.
+    /// There are no more handles than there is room.
+    pub(super) fn are_sparse(&self) -> bool {
+        self.chunks.len() > 2 * self.len + LEAST
+    }
+
+    #[cfg(test)]
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks.len()
     }
 
     /// Is the item of this handle that of `entry`?

@@ -137,6 +137,7 @@ enum Op {
     Remove(prop::sample::Index),
     Advance(Distance),
     Sleep,
+    MoveOut,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -146,6 +147,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0u64..200 * TICK).prop_map(|nanos| Op::Advance(Distance::Ahead(nanos))),
         1 => distance().prop_map(Op::Advance),
         2 => Just(Op::Sleep),
+        1 => Just(Op::MoveOut),
     ]
 }
 
@@ -164,6 +166,10 @@ proptest! {
                 Op::Remove(index) => bench.remove(index.index(bench.entries.len())),
                 Op::Advance(distance) => {
                     bench.advance(distance.from(bench.now));
+                }
+                Op::MoveOut => {
+                    drop(bench.wheel.move_out());
+                    bench.check();
                 }
                 Op::Sleep => {
                     let Some(next) = bench.next() else { continue };
@@ -249,4 +255,41 @@ fn a_waiter_may_be_inserted_again_while_others_are_still_due() {
         }
     }
     assert_eq!(fired, [0, 1, 3, 2]);
+}
+
+#[test]
+fn a_bursts_memory_goes_though_one_is_left() {
+    const MANY: usize = 100_000;
+    const FEW: usize = 100;
+    let mut bench = Bench::new(0);
+    let far = bench.insert(1 << 40);
+    let burst: Vec<_> = (0..MANY as u64).map(|i| bench.insert((1 + i % 50) * TICK)).collect();
+    let last = bench.insert(1 << 40);
+    bench.advance(50 * TICK);
+    assert!(bench.wheel.chunks() >= MANY / 32, "nothing to see");
+    drop(bench.wheel.trim().expect("two are in"));
+    assert!(bench.wheel.chunks() < FEW, "{} chunks for two", bench.wheel.chunks());
+    // What has fired is refused, whosever its handle is now, and those that are in stay.
+    bench.check();
+    burst.into_iter().for_each(|id| bench.remove(id));
+    bench.remove(last);
+    (0..10).for_each(|_| _ = bench.insert(60 * TICK));
+    assert_eq!(bench.advance(60 * TICK), 10);
+    assert!(bench.wheel.trim().is_none(), "it has what it needs");
+    assert!(bench.wheel.chunks() < FEW);
+    assert_eq!(bench.advance(1 << 40), 1);
+    bench.remove(far);
+}
+
+/// As many chunks as timers is the most that is needed: it must not be cleared away again and again.
+#[test]
+fn what_is_needed_stays() {
+    let mut bench = Bench::new(0);
+    for slot in 0..SLOTS as u64 {
+        for level in 0..6 {
+            bench.insert(TICK * (slot << (level * DIGIT_BITS)));
+        }
+    }
+    drop(bench.wheel.move_out());
+    assert!(bench.wheel.trim().is_none());
 }

@@ -1,0 +1,85 @@
+//! How much one turn settles, and who sees to the rest.
+
+use super::super::Driver;
+use super::*;
+use crate::fiber::{self, ThreadBlock};
+use crate::primitives::sync::Arc;
+use std::time::Duration;
+
+/// A wait of the calling thread, which any of its timers ends.
+fn thread() -> Arc<ThreadBlock> {
+    let thread = fiber::thread_block();
+    thread.state().begin_wait();
+    thread
+}
+
+/// Arms so many timers in wheel `index`; they stay where they are until they have fired.
+fn arm(timers: &Timers, index: usize, count: usize, deadline: Moment) -> Vec<Pin<Box<Timer>>> {
+    let thread = thread();
+    let waiter = WaiterPtr::of_thread(&thread);
+    let mut armed: Vec<_> = (0..count).map(|_| Box::pin(Timer::new(waiter, deadline))).collect();
+    for timer in &mut armed {
+        mem::forget(timers.arm(index, timer.as_mut()));
+    }
+    armed
+}
+
+#[test]
+fn a_turn_settles_so_many_of_a_wheel_and_leaves_the_others_due() {
+    let timers = Timers::new(1, Moment::from_nanos(0));
+    let (due, later) = (Moment::from_nanos(1 << 16), Moment::from_nanos(1 << 40));
+    let many = 2 * IN_WHEEL + 1;
+    let _armed = (arm(&timers, 0, many, due), arm(&timers, 0, 1, later));
+    let mut settled = Batch::new();
+    for left in [IN_WHEEL + 1, 1] {
+        timers.expire(due, &mut settled);
+        assert_eq!(timers.len(), left + 1);
+        assert!(timers.next_deadline() <= due, "{left} are due, and nobody would look");
+    }
+    timers.expire(due, &mut settled);
+    assert_eq!(timers.len(), 1);
+    assert_eq!(timers.next_deadline(), later);
+    timers.expire(later, &mut settled);
+    assert_eq!((timers.len(), timers.next_deadline()), (0, Moment::NEVER));
+}
+
+/// One wheel that is due again and again does not keep the others waiting.
+#[test]
+fn every_wheel_gets_its_share_of_the_turns() {
+    const TURN: usize = IN_TURN / IN_WHEEL;
+    const WHEELS: usize = 2 * TURN + 1;
+    let timers = Timers::new(WHEELS, Moment::from_nanos(0));
+    let due = Moment::from_nanos(1 << 16);
+    let _armed: Vec<_> = (0..WHEELS).map(|index| arm(&timers, index, 2 * IN_WHEEL, due)).collect();
+    let mut settled = Batch::new();
+    let served = || timers.shards.iter().filter(|s| s.wheel.lock().len() == IN_WHEEL).count();
+    for turn in 1..=2 {
+        timers.expire(due, &mut settled);
+        assert_eq!(served(), turn * TURN, "each turn settles the same number");
+    }
+    timers.expire(due, &mut settled);
+    assert_eq!(timers.shards[WHEELS - 1].wheel.lock().len(), IN_WHEEL, "the last had no turn");
+    for _ in 0..2 * WHEELS {
+        timers.expire(due, &mut settled);
+    }
+    assert_eq!(timers.len(), 0);
+}
+
+/// Who goes into the poller while something is due comes back at once.
+#[test]
+fn nobody_sleeps_in_the_poller_while_timers_are_due() {
+    const LONG: Duration = Duration::from_secs(60);
+    let driver = Driver::new(1).unwrap();
+    let begun = Moment::now();
+    let _armed = arm(&driver.timers, 0, 3 * IN_WHEEL, begun);
+    let mut role = driver.try_role().expect("nobody else turns it");
+    let mut settled = Batch::new();
+    let mut turns = 0;
+    while driver.timers.len() > 0 {
+        let until = || begun.saturating_add(LONG);
+        driver.wait(&mut role, Moment::now(), until, &mut settled);
+        assert!(Moment::now().since(begun) < LONG / 2, "slept over what was due");
+        turns += 1;
+    }
+    assert!(turns >= 3, "{turns} turns have settled all");
+}
