@@ -127,12 +127,13 @@ fn overtaken_when_woken_from_outside(runtime: &Runtime) -> u64 {
         begun.store(true, Ordering::SeqCst);
         theirs.lock(|| their_stop.store(true, Ordering::SeqCst));
     });
-    let (theirs, greedy) = (Arc::clone(&taken), Arc::new(AtomicBool::new(false)));
-    let begun = Arc::clone(&greedy);
+    let (greedy, freed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (theirs, begun, go_on) = (Arc::clone(&taken), Arc::clone(&greedy), Arc::clone(&freed));
     let busy = runtime.go(move || {
         // The other was spawned first, so it waits by now or will not before this one leaves.
         begun.store(queued.load(Ordering::SeqCst), Ordering::SeqCst);
-        while theirs.lock.try_lock().is_err() {
+        // Not as soon as the lock is free: the thread that frees it has still to wake the other.
+        while !go_on.load(Ordering::SeqCst) {
             std::hint::spin_loop();
         }
         while !stop.load(Ordering::SeqCst) {
@@ -143,6 +144,7 @@ fn overtaken_when_woken_from_outside(runtime: &Runtime) -> u64 {
         std::thread::yield_now();
     }
     drop(guard);
+    freed.store(true, Ordering::SeqCst);
     waiter.join().unwrap();
     busy.join().unwrap();
     taken.most.load(Ordering::SeqCst)
@@ -161,7 +163,7 @@ fn a_greedy_fiber_makes_way_for_one_that_a_thread_has_woken() {
 
 /// Where fibers stay with their workers, those that were woken come by mail, which a worker does not see
 /// before it looks; so whoever barges is charged, and yields once its budget is used up. Here the worker
-/// looks at each dispatch.
+/// looks after one dispatch, so that the first yield may be one of a fiber alone.
 #[test]
 fn a_greedy_fiber_is_charged() {
     within(LONG, || {
@@ -169,7 +171,7 @@ fn a_greedy_fiber_is_charged() {
         let runtime = one_worker().migrate(migrate).injector_every(1).build().unwrap();
         for _ in 0..20 {
             let most = overtaken_when_woken_from_outside(&runtime);
-            assert!(most <= BUDGET + 1, "{most} turns");
+            assert!(most <= 2 * BUDGET + 1, "{most} turns");
         }
     });
 }
