@@ -51,9 +51,9 @@ pub(crate) fn bequeath() {
     if !stack::is_any_idle() && !fiber::is_any_block_idle() {
         return;
     }
-    let eager = |heir: &Arc<Shared>| heir.config.stack_age;
-    let heir = HEIRS.lock().iter().filter_map(Weak::upgrade).min_by_key(eager);
-    match heir {
+    // Each may be let go of here for good, and not under the lock.
+    let heirs: Vec<_> = HEIRS.lock().iter().filter_map(Weak::upgrade).collect();
+    match heirs.iter().min_by_key(|heir| heir.config.stack_age) {
         // It may be stopped by now; then it comes here itself.
         Some(heir) => {
             LEFT.store(true, Ordering::Relaxed);
