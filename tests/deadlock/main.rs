@@ -306,13 +306,25 @@ fn main() {
         let (_, _, body) = cases().find(|(case, _, _)| *case == name).unwrap();
         return body();
     }
-    // Of a test harness's arguments only the filter means something here.
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let chosen = cases().filter(|(name, _, _)| name.contains(&filter));
+    // Of a test harness's arguments only the filter means something here, and what is to be skipped.
+    let (mut filter, mut skipped) = (String::new(), Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--skip" => skipped.extend(arguments.next()),
+            option if option.starts_with('-') => {}
+            _ => filter = argument,
+        }
+    }
+    let is_chosen = |name: &str| {
+        name.contains(&filter) && !skipped.iter().any(|skipped| name.contains(skipped.as_str()))
+    };
+    let chosen = cases().filter(|(name, _, _)| is_chosen(name));
     let running: Vec<_> = chosen.map(|case| std::thread::spawn(move || check(case))).collect();
-    let results = running.into_iter().map(|case| case.join().unwrap());
-    let failed = results.filter(|passed| !passed).count();
+    let results: Vec<_> = running.into_iter().map(|case| case.join().unwrap()).collect();
+    let failed = results.iter().filter(|passed| !**passed).count();
     assert_eq!(failed, 0, "{failed} cases failed");
+    println!("test result: ok. {} passed", results.len());
 }
 
 /// Runs one case in a process of its own.
