@@ -97,7 +97,11 @@ impl Want {
     }
 
     fn owned(self, word: u32) -> u32 {
-        word.checked_add(self.share()).expect("too many readers of one lock")
+        self.added(word).expect("too many readers of one lock")
+    }
+
+    fn added(self, word: u32) -> Option<u32> {
+        word.checked_add(self.share())
     }
 }
 
@@ -258,8 +262,10 @@ impl RawRwLock {
                 return;
             }
             let hands = starved || now & WAKING != 0 || now >= READER;
-            let (result, next) =
-                if hands { (HANDED, want.owned(now)) } else { (RETRY, now | WAKING) };
+            let next = if hands { want.added(now) } else { Some(now | WAKING) };
+            // More readers than can be counted: the last of them serves the others.
+            let Some(next) = next else { return };
+            let result = if hands { HANDED } else { RETRY };
             if self.word.compare_exchange(now, next, Acquire, Relaxed).is_err() {
                 continue;
             }
@@ -327,3 +333,33 @@ impl<'a> Source<'a> for Enter<'a> {
 #[cfg(all(test, loom))]
 #[path = "raw_rwlock_models.rs"]
 mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
+
+    /// Whoever would be one too many stays in the queue, and nobody panics who only frees the lock.
+    #[test]
+    fn a_reader_too_many_waits_for_the_others() {
+        let lock = RawRwLock::new();
+        assert!(lock.write().is_ok());
+        let served = thread::scope(|scope| {
+            let reader = scope.spawn(|| lock.read().is_ok());
+            while lock.word.load(SeqCst) & QUEUED == 0 {
+                thread::yield_now();
+            }
+            // As if as many as can be counted had come before it.
+            lock.word.store(!(READER - 1) | QUEUED, SeqCst);
+            let served = catch_unwind(AssertUnwindSafe(|| lock.serve()));
+            lock.word.store(READER | QUEUED, SeqCst);
+            lock.read_unlock();
+            assert!(reader.join().unwrap());
+            served
+        });
+        assert!(served.is_ok());
+        lock.read_unlock();
+        assert_eq!(lock.word.load(SeqCst), 0);
+    }
+}

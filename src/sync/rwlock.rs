@@ -83,7 +83,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Panics
     ///
-    /// If there are 2<sup>30</sup> readers.
+    /// If there are 2<sup>25</sup> readers.
     ///
     /// # Cancellation
     ///
