@@ -59,6 +59,8 @@ impl Event {
             let ends = Ends { cancel: true, ..Ends::default() };
             let outcome = thread.wait(thread.state(), ends, None);
             self.waiters.unlink(waiter);
+            // Whatever it waits for next, this event does not end.
+            assert!(self.waiters.0.lock().iter().all(|(other, _)| *other != waiter));
             if outcome == Outcome::Cancelled {
                 return false;
             }
