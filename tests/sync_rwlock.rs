@@ -117,8 +117,8 @@ fn no_reader_joins_others_while_a_writer_waits(world: &World) {
         "the lock is read, but one writes first"
     );
     drop(guard);
-    // One that comes only now may find the lock free, before the writer has come to it.
-    assert!((0..=1).contains(&reader.join()));
+    // What it reads depends on whether it stood in the queue; `sync_overtaken.rs` sees to it that it does.
+    reader.join();
     writer.join();
     assert_eq!(*lock.read().unwrap(), 1);
 }

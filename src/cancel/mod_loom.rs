@@ -1,6 +1,16 @@
-//! Under loom: a cancel unwinds. Who is cancelled, says `park::cancelled`.
+//! Under loom: a cancel unwinds; who is cancelled, says `park::cancelled`. A token's waits are those of plain
+//! threads, as the models of the room `fiber` have them.
+
+#[path = "limited_loom.rs"]
+mod limited;
+#[path = "park_loom.rs"]
+mod park;
+mod token;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cancelled;
 
 struct Unwinding;
 

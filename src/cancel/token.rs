@@ -6,16 +6,16 @@
 //! round, and never two tokens' at the same time. Wakes are carried out with no lock held.
 
 use super::limited::limited;
-use super::{Cancelled, unwind};
+use super::park::{Outcome, Wait};
+use super::{Cancelled, park, unwind};
 use crate::fiber::{Interrupt, Limit, Waiters};
-use crate::park::{self, Outcome, Wait};
+use crate::primitives::sync::Mutex;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::primitives::sync::{Arc, Mutex};
 use crate::util::list::{Linked, Links, List};
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::ptr::NonNull;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 /// Children that are gone are forgotten when there are this many, and then at twice as many as are left.
 const FIRST_PRUNING: usize = 16;
@@ -262,3 +262,7 @@ impl fmt::Debug for Token {
         f.debug_struct("Token").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "token_models.rs"]
+mod models;

@@ -7,7 +7,6 @@ mod batch;
 mod end;
 #[path = "header_loom.rs"]
 mod header;
-#[allow(dead_code, reason = "what only scopes use")]
 mod interrupt;
 mod reference;
 #[path = "scopes_loom.rs"]
@@ -20,10 +19,13 @@ mod word;
 
 pub(crate) use batch::Batch;
 pub(crate) use header::FiberPtr;
+pub(crate) use interrupt::Interrupt;
 pub(crate) use reference::{FiberRef, release_block};
+pub(crate) use scopes::Limit;
 pub(crate) use state::{Ends, State};
 pub(crate) use thread::ThreadBlock;
 pub(crate) use waiter::{WaiterPtr, Wake};
+pub(crate) use waiters::Waiters;
 pub(crate) use word::{Outcome, Settle};
 
 use header::{drop_locals, drop_own_result, forget_panics};

@@ -1,0 +1,35 @@
+//! Under loom: waits among [`Waiters`], by plain threads.
+
+use crate::fiber::{Ends, ThreadBlock, WaiterPtr, Waiters, Wake};
+
+pub(super) use crate::fiber::Outcome;
+
+pub(super) struct Wait {
+    pub(super) object: usize,
+}
+
+impl Wait {
+    pub(super) fn cancellable(_: &'static str) -> Wait {
+        Wait { object: 0 }
+    }
+}
+
+pub(super) fn wait_until(waiters: &Waiters, _: Wait, mut over: impl FnMut() -> bool) -> Outcome {
+    let thread = ThreadBlock::new();
+    loop {
+        thread.state().begin_wait();
+        let waiter = WaiterPtr::of_thread(&thread);
+        if !waiters.link(waiter, &mut over) {
+            return Outcome::Woken(0);
+        }
+        thread.wait(thread.state(), Ends::default(), None);
+        waiters.unlink(waiter);
+    }
+}
+
+pub(super) fn wake(wake: Wake) {
+    match wake {
+        Wake::Thread(thread) => thread.wake(),
+        Wake::Fiber(fiber) => panic!("{fiber:?} does not wait here"),
+    }
+}
