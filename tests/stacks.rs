@@ -32,6 +32,12 @@ fn until_none_has_memory(count: usize) {
     });
 }
 
+/// Runs `test`, which is called `name`, in a process of its own: the figures are the process's.
+fn alone(name: &str, test: impl FnOnce()) {
+    let left = child(name, &[], test);
+    assert!(left.status.success(), "{left:?}");
+}
+
 #[test]
 fn idle_stacks_give_their_memory_back_by_themselves() {
     const FIBERS: usize = 400;
@@ -91,9 +97,7 @@ fn the_use_of_stacks_is_told_by_spawn_site() {
 #[test]
 fn stalled_fibers_leave_no_memory_behind() {
     const FIBERS: usize = 8;
-    let name = "stalled_fibers_leave_no_memory_behind";
-    // Alone, because the figures are the process's.
-    let left = child(name, &[], || {
+    alone("stalled_fibers_leave_no_memory_behind", || {
         let period = Duration::from_millis(10);
         let builder = Builder::new().workers(2).stall_period(Some(period)).stack_age(period);
         let runtime = builder.force_migrate(false).build().unwrap();
@@ -104,16 +108,13 @@ fn stalled_fibers_leave_no_memory_behind() {
         until_none_has_memory(FIBERS);
         runtime.shutdown(LONG).unwrap();
     });
-    assert!(left.status.success(), "{left:?}");
 }
 
 /// A worker that stalls, and lets go of its core, had in mind that many stacks became idle a moment ago.
 #[test]
 fn a_stalled_worker_leaves_its_duty_to_others() {
     const FIBERS: usize = 200;
-    let name = "a_stalled_worker_leaves_its_duty_to_others";
-    // Alone, because the figures are the process's.
-    let left = child(name, &[], || {
+    alone("a_stalled_worker_leaves_its_duty_to_others", || {
         let period = Duration::from_millis(10);
         let builder = Builder::new().workers(1).stall_period(Some(period)).stack_age(period * 20);
         let runtime = builder.force_migrate(false).build().unwrap();
@@ -129,7 +130,6 @@ fn a_stalled_worker_leaves_its_duty_to_others() {
         until_none_has_memory(FIBERS);
         runtime.shutdown(LONG).unwrap();
     });
-    assert!(left.status.success(), "{left:?}");
 }
 
 /// Each worker keeps stacks of its own; one that sleeps is woken when they are old, and no memory
@@ -138,9 +138,7 @@ fn a_stalled_worker_leaves_its_duty_to_others() {
 #[test]
 fn sleeping_workers_give_the_memory_of_their_own_stacks_back() {
     const WORKERS: usize = 3;
-    let name = "sleeping_workers_give_the_memory_of_their_own_stacks_back";
-    // Alone, because the figures are the process's.
-    let left = child(name, &[], || {
+    alone("sleeping_workers_give_the_memory_of_their_own_stacks_back", || {
         let age = Duration::from_millis(20);
         let runtime = Builder::new().workers(WORKERS).stack_age(age).build().unwrap();
         for together in [WORKERS, WORKERS, 1, 1, 1, 1, 1, 1] {
@@ -163,7 +161,6 @@ fn sleeping_workers_give_the_memory_of_their_own_stacks_back() {
         }
         runtime.shutdown(LONG).unwrap();
     });
-    assert!(left.status.success(), "{left:?}");
 }
 
 /// Builds a runtime, uses many stacks at once, and ends it before any of them is old. A handle stays. The
@@ -194,22 +191,17 @@ fn use_and_end(fibers: usize) -> volt::runtime::Handle {
 #[test]
 fn the_last_runtime_leaves_no_memory_behind() {
     const FIBERS: usize = 2000;
-    let name = "the_last_runtime_leaves_no_memory_behind";
-    // Alone, because the figures are the process's.
-    let left = child(name, &[], || {
+    alone("the_last_runtime_leaves_no_memory_behind", || {
         let _handle = use_and_end(FIBERS);
         until_none_has_memory(FIBERS);
     });
-    assert!(left.status.success(), "{left:?}");
 }
 
 /// One that has never had a stack to look after, and sleeps.
 #[test]
 fn an_idle_runtime_looks_after_what_another_leaves_behind() {
     const FIBERS: usize = 2000;
-    let name = "an_idle_runtime_looks_after_what_another_leaves_behind";
-    // Alone, because the figures are the process's.
-    let left = child(name, &[], || {
+    alone("an_idle_runtime_looks_after_what_another_leaves_behind", || {
         let age = Duration::from_millis(100);
         let other = Builder::new().workers(2).stack_age(age).build().unwrap();
         until("it sleeps", || other.handle().stats().total.parked >= 2);
@@ -217,15 +209,12 @@ fn an_idle_runtime_looks_after_what_another_leaves_behind() {
         until_none_has_memory(FIBERS);
         other.shutdown(LONG).unwrap();
     });
-    assert!(left.status.success(), "{left:?}");
 }
 
 /// A thread that is stuck in a fiber's code at the end of its runtime leaves when that code returns.
 #[test]
 fn a_thread_that_leaves_late_leaves_no_memory_behind() {
-    let name = "a_thread_that_leaves_late_leaves_no_memory_behind";
-    // Alone, because the figures are the process's.
-    let left = child(name, &[], || {
+    alone("a_thread_that_leaves_late_leaves_no_memory_behind", || {
         let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();
         let [inside, returns] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
         let (arrives, may_return) = (Arc::clone(&inside), Arc::clone(&returns));
@@ -245,5 +234,4 @@ fn a_thread_that_leaves_late_leaves_no_memory_behind() {
         returns.store(1, Ordering::Release);
         until_none_has_memory(2);
     });
-    assert!(left.status.success(), "{left:?}");
 }

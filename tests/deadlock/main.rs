@@ -176,8 +176,7 @@ const CASES: &[Case] = &[
     }),
     ("a_socket_may_wake", Expected::Ends, || {
         both(|| {
-            let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            println!("{}", listener.local_addr().unwrap());
+            let listener = listens();
             let me = volt::current();
             let fiber = volt::go(move || {
                 listener.accept().unwrap();
@@ -189,8 +188,7 @@ const CASES: &[Case] = &[
     }),
     ("a_socket_in_a_select_may_wake", Expected::Ends, || {
         both(|| {
-            let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            println!("{}", listener.local_addr().unwrap());
+            let listener = listens();
             let me = volt::current();
             let fiber = volt::go(move || {
                 let nothing = volt::channel::never::<()>();
@@ -260,6 +258,13 @@ fn silent(builder: Builder) -> volt::runtime::Runtime {
         exit(1);
     };
     builder.on_deadlock(hook).build().unwrap()
+}
+
+/// A socket whose place the parent process reads, and connects to.
+fn listens() -> volt::net::TcpListener {
+    let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    listener
 }
 
 /// Runs `body` on runtimes of both kinds that must not report.
