@@ -86,7 +86,8 @@
 //!   fiber or thread. **Settle**: to end a wait, once. **Offer**: to settle it and give something with
 //!   it. **Hand over**: to offer a lock or permit. **Barge**: to take one past those who wait.
 //! - **driver**: what waits for the kernel. **Turn**: one look of it. **Registration**: a socket that
-//!   it knows. **Readiness**: whether an operation is worth trying. **Wheel**: the timers.
+//!   it knows. **Readiness**: whether an operation is worth trying. **Wheel**: the timers. **Anchor**: the
+//!   processor's counter and the clock, read together, from which deadlines are reckoned.
 //! - **channel**: a queue between fibers or threads. **Case**: one of several things that a **select**
 //!   waits for. **Hand-over**: a value, a lock or a permit given straight to who waits for it.
 //! - **context**: a flow of control that is suspended. **Stack**, **slot**, **slab**: a fiber's memory,

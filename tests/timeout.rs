@@ -49,6 +49,38 @@ fn waits_end_and_borrows_stay() {
     });
 }
 
+/// What `deadline` may be later than asked for.
+const LATE: Duration = Duration::from_micros(10);
+
+/// Sets deadlines for a while, between waits that may move the caller.
+fn set_deadlines() {
+    let now = volt::time::Instant::now;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(100) {
+        for (duration, late) in [(FAR, LATE), (LATE, Duration::ZERO)] {
+            for _ in 0..50 {
+                let before = now();
+                let set = timeout(duration, deadline).unwrap().unwrap();
+                let after = now();
+                assert!(before + duration <= set, "early by {:?}", before + duration - set);
+                assert!(set <= after + duration + late, "late by {:?}", set - after - duration);
+            }
+        }
+        volt::yield_now();
+    }
+}
+
+#[test]
+fn a_deadline_is_not_early_and_little_late() {
+    everywhere(|| {
+        let fibers: Vec<_> = (0..8).map(|_| volt::go(set_deadlines)).collect();
+        set_deadlines();
+        volt::blocking(set_deadlines);
+        thread::pinned(set_deadlines);
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+}
+
 #[test]
 fn what_ends_in_time_is_returned() {
     everywhere(|| {

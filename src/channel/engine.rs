@@ -14,7 +14,7 @@ use super::selected::SelectedOperation;
 use super::ticket::READY;
 use crate::cancel;
 use crate::fiber;
-use crate::park::{self, Outcome, Parking, Wait};
+use crate::park::{self, Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use std::alloc::Layout;
 use std::fmt;
@@ -49,7 +49,7 @@ pub(super) enum Patience {
 
 impl Patience {
     pub(super) fn lasting(timeout: std::time::Duration) -> Patience {
-        Patience::Until(Some(Moment::now().saturating_add(timeout)))
+        Patience::Until(Some(deadline_after(timeout)))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::error::{RecvError, RecvTimeoutError, TryRecvError};
 use super::timed::{self, Timed};
+use crate::park::deadline_after;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
 use crate::time::Instant;
@@ -119,7 +120,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(late, Err(RecvTimeoutError::Timeout));
     /// ```
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_until(Some(Moment::now().saturating_add(timeout)))
+        self.recv_until(Some(deadline_after(timeout)))
     }
 
     /// Waits for a message until `deadline`, an `Instant` of `volt::time` or of the standard library.

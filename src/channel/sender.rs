@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::error::{SendError, SendTimeoutError, TrySendError};
-use crate::primitives::clock::Moment;
+use crate::park::deadline_after;
 use crate::primitives::sync::Arc;
 use crate::time::Instant;
 use std::fmt;
@@ -99,7 +99,7 @@ impl<T> Sender<T> {
     /// # drop(r);
     /// ```
     pub fn send_timeout(&self, msg: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.core.send(msg, Some(Moment::now().saturating_add(timeout)))
+        self.core.send(msg, Some(deadline_after(timeout)))
     }
 
     /// Sends, and waits for room until `deadline`, an `Instant` of `volt::time` or of the standard

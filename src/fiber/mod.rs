@@ -49,7 +49,7 @@ pub use scopes::Cancelled;
 pub(crate) use scopes::{Limit, Owner, Scopes};
 pub(crate) use state::{Ends, State};
 pub(crate) use thread::ThreadBlock;
-pub(crate) use tls::{Seat, caller, current, random, seat, set_seat, thread_block};
+pub(crate) use tls::{Seat, caller, current, deadline_after, random, seat, set_seat, thread_block};
 pub(crate) use waiter::{Late, WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;
 pub(crate) use word::Outcome;

@@ -10,11 +10,14 @@ use super::header::FiberPtr;
 use super::locals::Locals;
 use super::scopes::Marks;
 use super::thread::ThreadBlock;
+use crate::primitives::clock::Moment;
 use crate::primitives::random::seed;
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
 use crate::primitives::sync::{Arc, Caller};
+use crate::primitives::tsc::TscClock;
 use std::cell::{Cell, RefCell};
 use std::ptr;
+use std::time::Duration;
 
 /// Operations that a fiber may do without waiting before it yields (Tokio's cooperative budget).
 pub(crate) const OPERATIONS: u32 = 128;
@@ -30,6 +33,8 @@ pub(crate) struct Seat {
     pub(crate) operations: Cell<u32>,
     /// Empty control blocks.
     pub(super) blocks: Blocks,
+    /// What deadlines are reckoned from.
+    clock: TscClock,
 }
 
 impl Seat {
@@ -38,6 +43,7 @@ impl Seat {
             current: AtomicPtr::new(ptr::null_mut()),
             operations: Cell::new(OPERATIONS),
             blocks: Blocks::new(),
+            clock: TscClock::new(),
         }
     }
 
@@ -63,6 +69,8 @@ thread_local! {
     static RANDOM: Cell<u64> = const { Cell::new(0) };
     /// The empty control blocks of a plain thread.
     static BLOCKS: Blocks = const { Blocks::new() };
+    /// What a plain thread reckons deadlines from. No destructor.
+    static CLOCK: TscClock = const { TscClock::new() };
     /// `fiber_local!` values of a plain thread.
     static LOCALS: PlainLocals = const { PlainLocals(RefCell::new(Locals::new())) };
 }
@@ -126,6 +134,32 @@ pub(super) fn blocks<'a>() -> Option<&'a Blocks> {
 #[inline(never)]
 fn plain_blocks() -> *const Blocks {
     BLOCKS.try_with(ptr::from_ref).unwrap_or(ptr::null())
+}
+
+/// Deadlines this near are set by the clock: what has to pass at once does, and a bound is late by 1%
+/// at most.
+const NEAR: Duration = Duration::from_millis(1);
+
+/// When `duration` will have passed: never early, and late by less than 10 us. [`Moment::NEVER`] past the
+/// clock's range. For deadlines only; see [`TscClock`].
+#[inline]
+pub(crate) fn deadline_after(duration: Duration) -> Moment {
+    let now = if duration < NEAR { Moment::now() } else { upper_bound() };
+    now.saturating_add(duration)
+}
+
+#[inline]
+fn upper_bound() -> Moment {
+    // SAFETY: a seat outlives its thread's use of it, and no switch lies between.
+    match unsafe { seat().as_ref() } {
+        Some(seat) => seat.clock.upper_bound(),
+        None => plain_upper_bound(),
+    }
+}
+
+#[inline(never)]
+fn plain_upper_bound() -> Moment {
+    CLOCK.with(TscClock::upper_bound)
 }
 
 /// A number that nobody may rely on, from a generator of this thread's: Marsaglia's xorshift on 64

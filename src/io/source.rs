@@ -14,7 +14,7 @@
 use crate::cancel;
 use crate::driver::{Direction, Driver, IoNode, Registration};
 use crate::fiber::FiberPtr;
-use crate::park::{self, Outcome, Parking, Wait};
+use crate::park::{self, Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex, OnceLock};
 use crate::scheduler::Shared;
@@ -190,7 +190,7 @@ impl Source {
         deadline: &mut Option<Moment>,
     ) -> io::Result<()> {
         if let (None, Some(timeout)) = (*deadline, wanted.timeout) {
-            *deadline = Some(Moment::now().saturating_add(timeout));
+            *deadline = Some(deadline_after(timeout));
         }
         let parking = Parking::begin();
         let mut node = pin!(IoNode::new(parking.waiter()));
@@ -223,7 +223,7 @@ impl Source {
         wanted: Wanted,
         mut operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
     ) -> io::Result<R> {
-        let deadline = wanted.timeout.map(|timeout| Moment::now().saturating_add(timeout));
+        let deadline = wanted.timeout.map(deadline_after);
         loop {
             match operation(self.fd.as_fd()) {
                 Ok((result, _)) => return Ok(result),

@@ -30,7 +30,7 @@ pub use blocking::blocking;
 pub(crate) use blocking::pinned;
 pub(crate) use limits::{bound, is_any_scope_over};
 
-pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake};
+pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake, deadline_after};
 pub(crate) use crate::scheduler::{Queues, wake};
 pub(crate) use patience::{Patience, linger, spin};
 

@@ -8,6 +8,7 @@ use crate::primitives::clock::Moment;
 use loom::sync::{Condvar, Mutex};
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -148,6 +149,10 @@ pub(crate) fn spin(_: impl FnMut() -> bool) -> bool {
 }
 
 pub(crate) fn linger() {}
+
+pub(crate) fn deadline_after(duration: Duration) -> Moment {
+    Moment::now().saturating_add(duration)
+}
 
 pub(crate) fn charge_current() {}
 

@@ -40,6 +40,10 @@ pub(crate) mod sync;
 pub(crate) mod sync;
 
 #[cfg(not(loom))]
+#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux", not(miri))), path = "tsc_none.rs")]
+pub(crate) mod tsc;
+
+#[cfg(not(loom))]
 #[path = "thread_std.rs"]
 pub(crate) mod thread;
 #[cfg(loom)]

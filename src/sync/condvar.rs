@@ -2,8 +2,8 @@
 
 use super::MutexGuard;
 use crate::cancel;
-use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::park::{Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
@@ -169,7 +169,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         timeout: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        self.wait_deadline(guard, Moment::now().saturating_add(timeout))
+        self.wait_deadline(guard, deadline_after(timeout))
     }
 
     /// As [`wait_while`](Condvar::wait_while), for at most `timeout` in all.
@@ -197,7 +197,7 @@ impl Condvar {
     where
         F: FnMut(&mut T) -> bool,
     {
-        let deadline = Moment::now().saturating_add(timeout);
+        let deadline = deadline_after(timeout);
         loop {
             if !condition(&mut *guard) {
                 return Ok((guard, WaitTimeoutResult(false)));

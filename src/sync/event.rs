@@ -3,7 +3,7 @@
 use super::raw_event::RawEvent;
 use crate::cancel;
 use crate::park::queue::Waited;
-use crate::park::{Wait, charge_current};
+use crate::park::{Wait, charge_current, deadline_after};
 use crate::primitives::clock::Moment;
 use std::fmt;
 use std::time::Duration;
@@ -96,7 +96,7 @@ impl Event {
     /// assert!(!volt::sync::Event::new().wait_timeout(Duration::from_millis(1)));
     /// ```
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        self.wait_until(Some(Moment::now().saturating_add(timeout)))
+        self.wait_until(Some(deadline_after(timeout)))
     }
 
     /// For selects.

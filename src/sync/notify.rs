@@ -3,7 +3,7 @@
 use super::raw_notify::RawNotify;
 use crate::cancel;
 use crate::park::queue::Waited;
-use crate::park::{Wait, charge_current};
+use crate::park::{Wait, charge_current, deadline_after};
 use crate::primitives::clock::Moment;
 use std::fmt;
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl Notify {
     /// assert!(!notify.notified_timeout(Duration::from_millis(1)));
     /// ```
     pub fn notified_timeout(&self, timeout: Duration) -> bool {
-        self.wait(Some(Moment::now().saturating_add(timeout)))
+        self.wait(Some(deadline_after(timeout)))
     }
 
     /// For selects.

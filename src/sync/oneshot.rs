@@ -7,8 +7,8 @@
 //! ```
 
 use crate::cancel;
-use crate::park::Wait;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
+use crate::park::{Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
@@ -151,7 +151,7 @@ impl<T> Receiver<T> {
     /// # drop(sender);
     /// ```
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.wait(Some(Moment::now().saturating_add(timeout)))
+        self.wait(Some(deadline_after(timeout)))
     }
 
     /// The value, if it has been sent.

@@ -2,7 +2,7 @@
 
 use super::raw_semaphore::{self, RawSemaphore, Refused};
 use crate::cancel;
-use crate::primitives::clock::Moment;
+use crate::park::deadline_after;
 use crate::primitives::sync::Arc;
 use std::fmt;
 use std::time::Duration;
@@ -264,7 +264,7 @@ impl Semaphore {
         &self,
         timeout: Duration,
     ) -> Result<SemaphorePermit<'_>, TryAcquireError> {
-        self.0.acquire(1, Some(Moment::now().saturating_add(timeout)))?;
+        self.0.acquire(1, Some(deadline_after(timeout)))?;
         Ok(SemaphorePermit { semaphore: self, count: 1 })
     }
 

@@ -33,7 +33,7 @@ mod local_key;
 mod scope;
 
 use crate::cancel;
-use crate::park::{Outcome, Parking, Wait};
+use crate::park::{Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ pub fn park() {
 /// assert!(start.elapsed() >= Duration::from_millis(2)); // nobody has unparked it
 /// ```
 pub fn park_timeout(timeout: Duration) {
-    park_until(Some(Moment::now().saturating_add(timeout)));
+    park_until(Some(deadline_after(timeout)));
 }
 
 fn park_until(deadline: Option<Moment>) {

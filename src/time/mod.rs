@@ -20,7 +20,7 @@
 mod timeout;
 
 use crate::cancel;
-use crate::park::{self, Outcome};
+use crate::park::{self, Outcome, deadline_after};
 use crate::primitives::clock::Moment;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -251,10 +251,7 @@ pub fn sleep(duration: Duration) {
     if duration.is_zero() {
         return park::yield_now();
     }
-    match Moment::now().checked_add(duration) {
-        Some(deadline) => sleep_to(deadline),
-        None => sleep_to(Moment::NEVER),
-    }
+    sleep_to(deadline_after(duration));
 }
 
 /// Waits until `deadline`, which may be an [`Instant`] or the standard library's.

@@ -3,7 +3,7 @@
 use super::{Duration, Instant};
 use crate::cancel::limited;
 use crate::fiber::Limit;
-use crate::park;
+use crate::park::{self, deadline_after};
 use crate::primitives::clock::Moment;
 use std::fmt;
 use std::io;
@@ -48,8 +48,8 @@ impl From<Elapsed> for io::Error {
 /// The deadline is not handed on to fibers that `f` spawns. A scope, [`join`](crate::join()) or
 /// [`race`](crate::race()) that the timeout ends cancels its own fibers and waits for them.
 ///
-/// Setting it costs a look at the clock; each wait inside arms a timer. It is never early, and as late as
-/// [`sleep`](crate::sleep) says.
+/// Setting it costs a look at the processor's counter, or at the clock where there is none that will do;
+/// each wait inside arms a timer. It is never early, and as late as [`sleep`](crate::sleep) says.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
     let deadline = match duration {
         // Has passed already, which waits need no clock to see.
         Duration::ZERO => Moment::default(),
-        duration => Moment::now().saturating_add(duration),
+        duration => deadline_after(duration),
     };
     until(deadline, f)
 }

@@ -4,7 +4,7 @@ use super::entry::Pinned;
 use super::{Inner, RecvError, RecvTimeoutError, Shared, TryRecvError};
 use crate::cancel;
 use crate::park::queue::{Place, Queue, Source, Waited, wait};
-use crate::park::{Wait, charge_current};
+use crate::park::{Wait, charge_current, deadline_after};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Lock};
 use crate::util::drop_all::drop_all;
@@ -149,7 +149,7 @@ impl<T: Clone> Receiver<T> {
     /// assert!(receiver.recv_timeout(Duration::ZERO).is_err());
     /// ```
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.wait(Some(Moment::now().saturating_add(timeout))).map_err(|error| match error {
+        self.wait(Some(deadline_after(timeout))).map_err(|error| match error {
             TryRecvError::Lagged(missed) => RecvTimeoutError::Lagged(missed),
             TryRecvError::Closed => RecvTimeoutError::Closed,
             TryRecvError::Empty => RecvTimeoutError::Timeout,

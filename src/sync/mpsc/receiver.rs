@@ -6,6 +6,7 @@ use super::{
     IntoIter, Iter, NotReceived, RecvError, RecvTimeoutError, Shared, TryIter, TryRecvError,
 };
 use crate::cancel;
+use crate::park::deadline_after;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
 use std::cell::Cell;
@@ -107,7 +108,7 @@ impl<T> Receiver<T> {
             Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
             Err(TryRecvError::Empty) => {}
         }
-        self.wait(Some(Moment::now().saturating_add(timeout))).map_err(|error| match error {
+        self.wait(Some(deadline_after(timeout))).map_err(|error| match error {
             NotReceived::Disconnected => RecvTimeoutError::Disconnected,
             _ => RecvTimeoutError::Timeout,
         })
