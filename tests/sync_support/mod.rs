@@ -7,7 +7,14 @@ pub mod common;
 #[allow(unused_imports, reason = "as above")]
 pub use common::{LONG, Rng, Seed, until, within};
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use waits::Announced;
+
+mod waits;
+
+#[allow(unused_imports, reason = "as above")]
+pub use waits::{until_fiber_waits, until_waiting};
 
 /// Who takes part in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +33,7 @@ pub struct World {
 
 pub enum Task<T> {
     Fiber(volt::JoinHandle<T>),
-    Thread(std::thread::JoinHandle<T>),
+    Thread(std::thread::JoinHandle<T>, Arc<Announced>),
 }
 
 impl World {
@@ -35,7 +42,15 @@ impl World {
         match self.who {
             Who::Fibers => Task::Fiber(volt::go(f)),
             Who::Both if !odd => Task::Fiber(volt::go(f)),
-            _ => Task::Thread(std::thread::spawn(f)),
+            _ => {
+                let announced = Arc::new(Announced::default());
+                let theirs = Arc::clone(&announced);
+                let begin = move || {
+                    theirs.announce();
+                    f()
+                };
+                Task::Thread(std::thread::spawn(begin), announced)
+            }
         }
     }
 }
@@ -44,7 +59,7 @@ impl<T> Task<T> {
     pub fn result(self) -> Result<T, Box<dyn Any + Send>> {
         match self {
             Task::Fiber(fiber) => fiber.join(),
-            Task::Thread(thread) => thread.join(),
+            Task::Thread(thread, _) => thread.join(),
         }
     }
 
@@ -56,7 +71,7 @@ impl<T> Task<T> {
     pub fn is_finished(&self) -> bool {
         match self {
             Task::Fiber(fiber) => fiber.is_finished(),
-            Task::Thread(thread) => thread.is_finished(),
+            Task::Thread(thread, _) => thread.is_finished(),
         }
     }
 }
@@ -86,11 +101,6 @@ macro_rules! scenarios {
             $(#[test] fn $name() { $crate::sync_support::run($crate::sync_support::Who::Both, super::$name) })*
         }
     };
-}
-
-/// Lets others come to where they wait; no test depends on that they do.
-pub fn pause() {
-    volt::sleep(std::time::Duration::from_millis(3));
 }
 
 /// A payload that does not go through the panic hook.

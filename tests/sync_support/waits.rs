@@ -1,0 +1,93 @@
+//! Sees others wait, so that a test goes on when they do, and not after a while.
+
+use super::{LONG, Task};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+use volt::runtime::Handle;
+use volt::thread::ThreadId;
+
+/// Waits until each of `tasks` is in its wait, a fiber in one for `what`. Fails if one ends before.
+#[track_caller]
+pub fn until_waiting<'a, T: 'a>(what: &str, tasks: impl IntoIterator<Item = &'a Task<T>>) {
+    for task in tasks {
+        until_true(what, || {
+            assert!(!task.is_finished(), "one has ended instead of waiting: {what}");
+            match task {
+                Task::Fiber(fiber) => fiber_waits(what, fiber.thread().id()),
+                Task::Thread(_, thread) => thread.sleeps(),
+            }
+        });
+    }
+}
+
+/// As [`until_waiting`], for a fiber of the caller's runtime.
+#[track_caller]
+pub fn until_fiber_waits<T>(what: &str, fiber: &volt::JoinHandle<T>) {
+    until_true(what, || {
+        assert!(!fiber.is_finished(), "it has ended instead of waiting: {what}");
+        fiber_waits(what, fiber.thread().id())
+    });
+}
+
+/// On a fiber or a plain thread.
+#[track_caller]
+fn until_true(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LONG, "nobody waits: {what}");
+        // Others need the processor to come there, and each look stops the runtime.
+        volt::sleep(Duration::from_micros(100));
+    }
+}
+
+fn fiber_waits(what: &str, id: ThreadId) -> bool {
+    let fibers = Handle::current().fibers(usize::MAX);
+    fibers.iter().any(|fiber| fiber.id == id && fiber.waits_for == Some(what))
+}
+
+/// The number of a plain thread, once it is about to do what it is there for.
+#[derive(Default)]
+pub struct Announced(AtomicI32);
+
+impl Announced {
+    pub fn announce(&self) {
+        // SAFETY: takes nothing, and does not fail.
+        self.0.store(unsafe { libc::gettid() }, Ordering::Release);
+    }
+
+    /// Is the thread asleep in its wait?
+    ///
+    /// It has announced itself and goes straight to the operation: so if it sleeps, it does so there. It
+    /// waits, or wants an inner lock that another holds for some instructions; since that one goes on while
+    /// the looker sleeps, who has not been woken from one look to the next is in its wait.
+    pub fn sleeps(&self) -> bool {
+        let thread = self.0.load(Ordering::Acquire);
+        if thread == 0 {
+            return false;
+        }
+        let first = sleeps_counted(thread);
+        first.is_some() && {
+            std::thread::sleep(Duration::from_micros(200));
+            sleeps_counted(thread) == first
+        }
+    }
+}
+
+/// How often the thread has gone to sleep, if it sleeps.
+#[cfg(target_os = "linux")]
+fn sleeps_counted(thread: i32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("the kernel does not tell {name}")).trim()
+    };
+    let count = field("voluntary_ctxt_switches:").parse().unwrap();
+    field("State:").starts_with('S').then_some(count)
+}
+
+/// Where nobody tells, it has had time to come there.
+#[cfg(not(target_os = "linux"))]
+fn sleeps_counted(_: i32) -> Option<u64> {
+    (0..1_000).for_each(|_| std::thread::yield_now());
+    Some(0)
+}
