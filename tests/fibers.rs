@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LONG, Seed, child, until, within};
+use common::{LONG, Rng, Seed, child, until, within};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -175,6 +175,21 @@ fn only_its_own_only_started_and_no_more_than_asked_for() {
     });
 }
 
+/// A fiber with a name that tells whether it is whole.
+fn spawn_some(rng: &mut Rng, mutex: &Arc<Mutex<()>>) -> JoinHandle<()> {
+    let (number, mutex) = (rng.next().to_string(), Arc::clone(mutex));
+    let name = format!("{number} {}", number.repeat(20));
+    let (kind, micros) = (rng.below(6), rng.below(300));
+    let body = move || match kind {
+        0 => volt::sleep(Duration::from_micros(micros)),
+        1 => drop(mutex.lock().map(|_guard| volt::yield_now())),
+        2 => volt::blocking(std::thread::yield_now),
+        3 => volt::go(volt::yield_now).join().unwrap(),
+        _ => {}
+    };
+    thread::Builder::new().name(name).spawn(body).unwrap()
+}
+
 /// Fibers start, wait and end, at a few places, while several list them: each is whole when it is seen.
 #[test]
 fn lists_while_fibers_come_and_go() {
@@ -210,25 +225,20 @@ fn lists_while_fibers_come_and_go() {
         let (handle, theirs) = (runtime.handle().clone(), Arc::clone(&stop));
         let fiber = runtime.go(move || look(handle, theirs));
         let mutex = Arc::new(Mutex::new(()));
-        for round in 0..40 {
-            let fibers: Vec<_> = (0..50)
-                .map(|_| {
-                    let (number, mutex) = (rng.next().to_string(), Arc::clone(&mutex));
-                    let name = format!("{number} {}", number.repeat(20));
-                    let (kind, micros) = (rng.below(4), rng.below(300));
-                    let body = move || match kind {
-                        0 => volt::sleep(Duration::from_micros(micros)),
-                        1 => drop(mutex.lock().map(|_guard| volt::yield_now())),
-                        2 => volt::blocking(std::thread::yield_now),
-                        _ => volt::go(volt::yield_now).join().unwrap(),
-                    };
-                    runtime.run(|| thread::Builder::new().name(name).spawn(body).unwrap())
+        let spawners: Vec<_> = (0..4)
+            .map(|_| {
+                let (mut rng, mutex) = (rng.fork(), Arc::clone(&mutex));
+                runtime.go(move || {
+                    for _ in 0..600 {
+                        let fibers: Vec<_> =
+                            (0..20).map(|_| spawn_some(&mut rng, &mutex)).collect();
+                        // Some are joined, some end unseen.
+                        fibers.into_iter().step_by(2).for_each(|fiber| fiber.join().unwrap());
+                    }
                 })
-                .collect();
-            if round % 2 == 0 {
-                fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
-            }
-        }
+            })
+            .collect();
+        spawners.into_iter().for_each(|fiber| fiber.join().unwrap());
         stop.store(true, Ordering::Relaxed);
         threads.into_iter().for_each(|thread| assert!(thread.join().unwrap() > 0));
         fiber.join().unwrap();
