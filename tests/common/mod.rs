@@ -1,6 +1,8 @@
 //! Deadlines, child processes and seeds for the tests.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod waits;
+
 use std::io::Read;
 use std::panic::resume_unwind;
 use std::process::{Child, Command, ExitStatus, Stdio};

@@ -4,17 +4,15 @@
 #[path = "../common/mod.rs"]
 pub mod common;
 
+use common::waits::{Announced, until_true};
 #[allow(unused_imports, reason = "as above")]
 pub use common::{LONG, Rng, Seed, until, within};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use waits::Announced;
-
-mod waits;
 
 #[allow(unused_imports, reason = "as above")]
-pub use waits::{until_fiber_waits, until_waiting};
+pub use common::waits::until_waits;
 
 /// Who takes part in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +99,20 @@ macro_rules! scenarios {
             $(#[test] fn $name() { $crate::sync_support::run($crate::sync_support::Who::Both, super::$name) })*
         }
     };
+}
+
+/// Waits until each of `tasks` is in its wait, a fiber in one for `what`. Fails if one ends before.
+#[track_caller]
+pub fn until_waiting<'a, T: 'a>(what: &str, tasks: impl IntoIterator<Item = &'a Task<T>>) {
+    for task in tasks {
+        match task {
+            Task::Fiber(fiber) => until_waits(what, fiber),
+            Task::Thread(thread, announced) => until_true(what, || {
+                assert!(!thread.is_finished(), "it has ended instead of waiting: {what}");
+                announced.sleeps()
+            }),
+        }
+    }
 }
 
 /// A payload that does not go through the panic hook.

@@ -1,37 +1,40 @@
-//! Sees others wait, so that a test goes on when they do, and not after a while.
+//! Sees fibers and threads wait, so that a test goes on when they do, and not after a while.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
-use super::{LONG, Task};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
+use volt::JoinHandle;
 use volt::runtime::Handle;
 use volt::thread::ThreadId;
 
-/// Waits until each of `tasks` is in its wait, a fiber in one for `what`. Fails if one ends before.
-#[track_caller]
-pub fn until_waiting<'a, T: 'a>(what: &str, tasks: impl IntoIterator<Item = &'a Task<T>>) {
-    for task in tasks {
-        until_true(what, || {
-            assert!(!task.is_finished(), "one has ended instead of waiting: {what}");
-            match task {
-                Task::Fiber(fiber) => fiber_waits(what, fiber.thread().id()),
-                Task::Thread(_, thread) => thread.sleeps(),
-            }
-        });
-    }
+/// Far beyond what any fiber needs to come to its wait.
+const LONG: Duration = Duration::from_secs(30);
+
+/// What a fiber of `runtime` waits for, if it does, and does not block its thread meanwhile.
+pub fn wait_of(runtime: &Handle, fiber: ThreadId) -> Option<&'static str> {
+    let fibers = runtime.fibers(usize::MAX);
+    fibers.into_iter().find(|report| report.id == fiber)?.waits_for
 }
 
-/// As [`until_waiting`], for a fiber of the caller's runtime.
+/// Waits, on a fiber or a plain thread, until `fiber`, one of the caller's runtime, waits for `what`. Fails
+/// if it ends before.
 #[track_caller]
-pub fn until_fiber_waits<T>(what: &str, fiber: &volt::JoinHandle<T>) {
+pub fn until_waits<T>(what: &str, fiber: &JoinHandle<T>) {
+    until_waits_on(&Handle::current(), what, fiber);
+}
+
+/// As [`until_waits`], for a fiber of `runtime`.
+#[track_caller]
+pub fn until_waits_on<T>(runtime: &Handle, what: &str, fiber: &JoinHandle<T>) {
     until_true(what, || {
         assert!(!fiber.is_finished(), "it has ended instead of waiting: {what}");
-        fiber_waits(what, fiber.thread().id())
+        wait_of(runtime, fiber.thread().id()) == Some(what)
     });
 }
 
-/// On a fiber or a plain thread.
+/// Waits, on a fiber or a plain thread, until `condition`, which is a wait for `what`, holds.
 #[track_caller]
-fn until_true(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn until_true(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < LONG, "nobody waits: {what}");
@@ -40,12 +43,7 @@ fn until_true(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-fn fiber_waits(what: &str, id: ThreadId) -> bool {
-    let fibers = Handle::current().fibers(usize::MAX);
-    fibers.iter().any(|fiber| fiber.id == id && fiber.waits_for == Some(what))
-}
-
-/// The number of a plain thread, once it is about to do what it is there for.
+/// The number of a thread, once it is about to do what blocks it.
 #[derive(Default)]
 pub struct Announced(AtomicI32);
 
