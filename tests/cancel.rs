@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::waits::{Announced, until_true, until_waits};
 use common::{LONG, Seed, child, until, within};
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -37,28 +38,45 @@ fn ended_by_cancel<T>(fiber: JoinHandle<T>) {
     }
 }
 
-/// Cancels a fiber that does `wait`: before it begins, as it begins, and while it waits.
-fn unwinds(wait: impl Fn() + Send + Sync + 'static) {
+/// When a fiber is cancelled.
+#[derive(Clone, Copy, PartialEq)]
+enum When {
+    BeforeItBegins,
+    AsItBegins,
+    InItsWait,
+}
+
+/// Cancels a fiber that does `wait`, for `what`: before it begins, as it begins, and while it waits.
+fn unwinds(what: &str, wait: impl Fn() + Send + Sync + 'static) {
+    let in_its_wait = |fiber: &JoinHandle<()>| until_waits(what, fiber);
+    unwinds_when([When::BeforeItBegins, When::AsItBegins, When::InItsWait], wait, in_its_wait);
+}
+
+fn unwinds_when(
+    whens: impl IntoIterator<Item = When>,
+    wait: impl Fn() + Send + Sync + 'static,
+    until_it_waits: impl Fn(&JoinHandle<()>),
+) {
     let wait = Arc::new(wait);
-    for delay in [None, Some(0), Some(2)] {
+    for when in whens {
         let (begun, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (wait, counts) = (Arc::clone(&wait), Counts(Arc::clone(&dropped)));
         let fiber = volt::go({
             let begun = Arc::clone(&begun);
             move || {
                 let _counts = counts;
-                while delay.is_none() && !volt::cancelled() {
+                while when == When::BeforeItBegins && !volt::cancelled() {
                     volt::yield_now();
                 }
                 begun.store(true, Ordering::SeqCst);
                 wait();
             }
         });
-        if let Some(millis) = delay {
-            while !begun.load(Ordering::SeqCst) {
-                volt::yield_now();
-            }
-            volt::sleep(Duration::from_millis(millis));
+        while when != When::BeforeItBegins && !begun.load(Ordering::SeqCst) {
+            volt::yield_now();
+        }
+        if when == When::InItsWait {
+            until_it_waits(&fiber);
         }
         fiber.cancel();
         ended_by_cancel(fiber);
@@ -66,22 +84,44 @@ fn unwinds(wait: impl Fn() + Send + Sync + 'static) {
     }
 }
 
+/// As `unwinds`, for one that blocks its thread, of which the runtime does not tell what it waits for:
+/// `wait` calls what it is handed on that thread, right before.
+fn unwinds_blocking(wait: impl Fn(&dyn Fn()) + Send + Sync + 'static) {
+    let announced = Arc::new(Announced::default());
+    let theirs = Arc::clone(&announced);
+    let (wait, announces) = (Arc::new(wait), move || theirs.announce());
+    let again = Arc::clone(&wait);
+    unwinds_when([When::BeforeItBegins, When::AsItBegins], move || wait(&|| ()), |_| ());
+    let sleeps = |_: &_| until_true("its thread", || announced.sleeps());
+    unwinds_when([When::InItsWait], move || again(&announces), sleeps);
+}
+
 #[test]
 fn waits_without_an_error_unwind() {
     on_fibers(|| {
-        unwinds(|| volt::sleep(Duration::MAX));
-        unwinds(volt::thread::park);
-        unwinds(|| volt::thread::park_timeout(Duration::from_secs(100)));
-        unwinds(|| drop(volt::go(volt::thread::park).join()));
-        unwinds(|| Token::new().cancelled());
-        unwinds(|| {
+        unwinds("sleep", || volt::sleep(Duration::MAX));
+        unwinds("park", volt::thread::park);
+        unwinds("park", || volt::thread::park_timeout(Duration::from_secs(100)));
+        unwinds("join", || drop(volt::go(volt::thread::park).join()));
+        unwinds("cancel token", || Token::new().cancelled());
+        unwinds("scope", || {
             volt::scope(|scope| {
                 scope.go(volt::thread::park);
             });
         });
-        unwinds(|| volt::run(volt::thread::park));
-        unwinds(|| volt::blocking(volt::thread::park));
-        unwinds(|| volt::thread::pinned(|| volt::sleep(Duration::MAX)));
+        unwinds("join", || volt::run(volt::thread::park));
+        unwinds_blocking(|announce| {
+            volt::blocking(|| {
+                announce();
+                volt::thread::park();
+            });
+        });
+        unwinds_blocking(|announce| {
+            volt::thread::pinned(|| {
+                announce();
+                volt::sleep(Duration::MAX);
+            });
+        });
     });
 }
 
@@ -313,7 +353,7 @@ fn a_run_inside_a_cancelled_fiber_ends_what_it_runs() {
             assert_eq!(theirs.load(Ordering::SeqCst), here.load(Ordering::SeqCst));
             resume_unwind(ended.unwrap_err());
         });
-        volt::sleep(Duration::from_millis(2));
+        until_waits("join", &fiber);
         fiber.cancel();
         ended_by_cancel(fiber);
         assert_eq!(borrowed.load(Ordering::SeqCst), 1);
@@ -363,7 +403,10 @@ fn a_token_ends_waits_of_fibers_and_threads() {
         let waits = volt::go(move || theirs.cancelled());
         let theirs = token.clone();
         let thread = std::thread::spawn(move || theirs.run(volt::thread::park));
-        volt::sleep(Duration::from_millis(5));
+        let whats = ["park", "sleep", "join"];
+        whats.iter().zip(&fibers).for_each(|(what, fiber)| until_waits(what, fiber));
+        until_waits("read", &reads);
+        until_waits("cancel token", &waits);
         token.cancel();
         let [a, b, c, shielded] = fibers.map(|fiber| fiber.join().unwrap());
         assert_eq!([a, b, c], [Err(Cancelled); 3]);

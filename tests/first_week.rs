@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::waits::{Announced, until_true};
 use common::{LONG, child, detached, until, within};
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -409,19 +410,22 @@ fn a_destructor_that_waits_while_unwinding() {
 
 #[test]
 fn an_unpark_reaches_a_fiber_that_parks_while_unwinding() {
-    struct Parks;
+    struct Parks(Arc<Announced>);
     impl Drop for Parks {
         fn drop(&mut self) {
+            self.0.announce();
             thread::park();
         }
     }
     within(SOON, || {
         let runtime = Builder::new().workers(2).build().unwrap();
+        let announced = Arc::new(Announced::default());
+        let parks = Parks(Arc::clone(&announced));
         let fiber = runtime.go(|| {
-            let _parks = Parks;
+            let _parks = parks;
             panic!("unwinds into a park");
         });
-        std::thread::sleep(Duration::from_millis(5));
+        until_true("it blocks its thread", || announced.sleeps());
         fiber.thread().unpark();
         assert!(fiber.join().is_err());
         runtime.shutdown(LONG).unwrap();

@@ -1,6 +1,8 @@
 //! A cancelled fiber's operations.
 
 mod net_support;
+#[path = "common/waits.rs"]
+mod waits;
 
 use net_support::{
     Watchdog, current_thread, eventually, listen, listener_without_room, pair, workers,
@@ -11,26 +13,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use volt::cancel::{cancelled, is_cancelled, shield};
 use volt::net::TcpStream;
+use volt::runtime::Handle;
+use waits::{until_true, until_waits, wait_of};
+
+/// When a fiber is cancelled.
+#[derive(Clone, Copy, PartialEq)]
+enum When {
+    BeforeItBegins,
+    AsItBegins,
+    InItsWait,
+}
 
 /// Runs `wait` on a fiber that is cancelled before it, while it waits, or just as it begins.
 fn ends_by_cancel(wait: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
     let wait = Arc::new(wait);
-    for delay in [None, Some(0), Some(1), Some(10)] {
+    for when in [When::BeforeItBegins, When::AsItBegins, When::InItsWait] {
         let (begun, wait) = (Arc::new(AtomicBool::new(false)), Arc::clone(&wait));
         let fiber = volt::go({
             let begun = Arc::clone(&begun);
             move || {
                 // A sleep would unwind.
-                while delay.is_none() && !cancelled() {
+                while when == When::BeforeItBegins && !cancelled() {
                     volt::yield_now();
                 }
                 begun.store(true, Ordering::SeqCst);
                 wait()
             }
         });
-        if let Some(delay) = delay {
+        if when != When::BeforeItBegins {
             eventually("its start", || begun.load(Ordering::SeqCst));
-            volt::sleep(Duration::from_millis(delay));
+        }
+        if when == When::InItsWait {
+            let id = fiber.thread().id();
+            until_true("any", || wait_of(&Handle::current(), id).is_some());
         }
         fiber.cancel();
         let error = fiber.join().unwrap().unwrap_err();
@@ -137,7 +152,7 @@ fn a_shield_holds() {
             }
         });
         eventually("its start", || begun.load(Ordering::SeqCst));
-        volt::sleep(Duration::from_millis(5));
+        until_waits("read", &fiber);
         fiber.cancel();
         volt::sleep(Duration::from_millis(5));
         assert!(!fiber.is_finished());

@@ -1,6 +1,8 @@
 //! To and from the standard library's sockets, also while clones live.
 
 mod net_support;
+#[path = "common/waits.rs"]
+mod waits;
 
 use net_support::{LIMIT, World, eventually, everywhere, listen, pair};
 use std::io::{ErrorKind, Read, Write};
@@ -169,7 +171,7 @@ fn a_clone_of_a_lent_listener_does_not_hold_the_worker() {
     net_support::current_thread().run(|| {
         let acceptor = volt::go(move || ours.accept().unwrap().1);
         // Would not run if `accept` blocked the only worker.
-        volt::sleep(Duration::from_millis(20));
+        waits::until_waits("accept", &acceptor);
         let client = TcpStream::connect(address).unwrap();
         assert_eq!(acceptor.join().unwrap(), client.local_addr().unwrap());
     });

@@ -2,13 +2,14 @@
 
 mod common;
 
+use common::waits::{until_true, wait_of};
 use common::{LONG, within};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use volt::cancel::Cancelled;
-use volt::runtime::Builder;
+use volt::runtime::{Builder, Handle};
 use volt::scope::{JoinSet, try_join};
 use volt::thread::park;
 use volt::{join, race, scope};
@@ -169,12 +170,21 @@ fn a_set_gives_results_as_they_come_or_in_order() {
 fn the_first_failure_of_a_set_cancels_the_rest() {
     everywhere(|| {
         let ended = Arc::new(AtomicUsize::new(0));
+        let came = Arc::new(Mutex::new(Vec::new()));
         let mut set = JoinSet::new();
         for _ in 0..10 {
             let ended = Arc::clone(&ended);
-            set.go(move || waits(&ended));
+            let came = Arc::clone(&came);
+            set.go(move || {
+                came.lock().unwrap().push(volt::current().id());
+                waits(&ended);
+            });
         }
-        volt::sleep(Duration::from_millis(2));
+        until_true("park", || {
+            let came = came.lock().unwrap().clone();
+            let wait = |id| wait_of(&Handle::current(), id);
+            came.len() == 10 && came.into_iter().all(|id| wait(id) == Some("park"))
+        });
         set.go(|| resume_unwind(Box::new(7)));
         let payload = set.join_all().unwrap_err();
         assert_eq!(*payload.downcast::<i32>().unwrap(), 7);

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::waits::{until_true, until_waits_on};
 use common::{LONG, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,6 +19,11 @@ fn runtimes() -> [Runtime; 3] {
         Builder::new().workers(3).build().unwrap(),
         Builder::new_current_thread().build().unwrap(),
     ]
+}
+
+/// Do its fibers run though nobody drives it?
+fn has_threads(runtime: &Runtime) -> bool {
+    runtime.handle().stats().queue.workers > 0
 }
 
 #[test]
@@ -65,7 +71,11 @@ fn fibers_of_all_kinds_end() {
                 || drop(volt::go(thread::park).join()),
             ];
             let fibers = waits.map(|wait| runtime.go(wait));
-            std::thread::sleep(Duration::from_millis(2));
+            if has_threads(&runtime) {
+                for (fiber, what) in [(0, "sleep"), (3, "scope"), (4, "join")] {
+                    until_waits_on(runtime.handle(), what, &fibers[fiber]);
+                }
+            }
             runtime.shutdown_now(LONG).unwrap();
             fibers
                 .into_iter()
@@ -96,7 +106,13 @@ fn what_does_not_end_is_named() {
                     ended.store(true, Ordering::Release);
                 }));
             }
-            std::thread::sleep(Duration::from_millis(5));
+            if has_threads(&runtime) {
+                until_waits_on(&handle, "park", &parked);
+                until_true("park", || {
+                    let parked = handle.fibers(usize::MAX).into_iter();
+                    parked.filter(|fiber| fiber.waits_for == Some("park")).count() == 2
+                });
+            }
             let error = runtime.shutdown_now(SHORT).unwrap_err();
             assert_eq!(error.fibers, 2 + u64::from(multi));
             assert_eq!(error.unfinished.len(), 2 + usize::from(multi), "{error}");

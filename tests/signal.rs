@@ -1,12 +1,15 @@
 //! Real signals, received on fibers and threads.
 
 mod net_support;
+#[path = "common/waits.rs"]
+mod waits;
 
 use net_support::{Watchdog, eventually, everywhere, workers};
 use std::io::ErrorKind;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use volt::signal::{Signal, Signals};
+use waits::{until_waits, until_waits_on};
 
 /// Signals belong to the process; so the tests take turns.
 static TURN: Mutex<()> = Mutex::new(());
@@ -73,8 +76,7 @@ fn wakes_one_that_waits() {
     for runtime in [workers(1), workers(2)] {
         let mut signals = Signals::new([Signal::User2]).unwrap();
         let receiver = runtime.go(move || signals.recv().unwrap());
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(!receiver.is_finished());
+        until_waits_on(runtime.handle(), "signal", &receiver);
         send(Signal::User2);
         assert_eq!(receiver.join().unwrap(), Signal::User2);
     }
@@ -139,7 +141,7 @@ fn cancelled() {
     let _watch = Watchdog::new("cancel");
     let mut signals = Signals::new([Signal::Alarm]).unwrap();
     let fiber = volt::go(move || signals.recv().map(drop));
-    volt::sleep(Duration::from_millis(5));
+    until_waits("signal", &fiber);
     fiber.cancel();
     assert!(volt::cancel::is_cancelled(&fiber.join().unwrap().unwrap_err()));
 }

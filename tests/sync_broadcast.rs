@@ -4,7 +4,7 @@ mod sync_support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use sync_support::{LONG, Seed, World, fail, pause, within};
+use sync_support::{LONG, Seed, World, fail, until_waits, within};
 use volt::sync::broadcast::{self, Receiver, RecvError, Sender, TryRecvError};
 use volt::sync::{Arc, Event, Mutex};
 
@@ -271,7 +271,7 @@ fn a_clone_that_is_cancelled() {
         let theirs = Arc::clone(&one);
         let fiber = volt::go(move || theirs.lock().unwrap().recv().map(|value| value.number));
         cloning.wait();
-        pause();
+        until_waits("event", &fiber);
         fiber.cancel();
         assert!(fiber.join().is_err());
         let mut one = one.lock().unwrap();

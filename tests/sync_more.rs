@@ -5,7 +5,7 @@ mod sync_support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use sync_support::{World, pause};
+use sync_support::{World, until_waiting};
 use volt::sync::{
     AcquireError, Arc, Event, Notify, Semaphore, TryAcquireError, WaitGroup, broadcast, oneshot,
     watch,
@@ -134,7 +134,7 @@ fn a_closed_semaphore(world: &World) {
             world.go(move || semaphore.acquire().map(drop))
         })
         .collect();
-    pause();
+    until_waiting("semaphore", &tasks);
     semaphore.close();
     for task in tasks {
         assert_eq!(task.join(), Err(AcquireError));
@@ -256,7 +256,7 @@ fn an_event(world: &World) {
             world.go(move || event.wait())
         })
         .collect();
-    pause();
+    until_waiting("event", &tasks);
     assert!(tasks.iter().all(|task| !task.is_finished()));
     event.set();
     tasks.into_iter().for_each(|task| task.join());
@@ -302,7 +302,7 @@ fn oneshot_delivers(world: &World) {
 fn oneshot_without_sender(world: &World) {
     let (sender, receiver) = oneshot::channel::<u8>();
     let task = world.go(move || receiver.recv());
-    pause();
+    until_waiting("oneshot", [&task]);
     drop(sender);
     assert!(task.join().is_err());
     let (sender, receiver) = oneshot::channel();

@@ -5,7 +5,7 @@ mod sync_support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use sync_support::{Seed, World, pause};
+use sync_support::{Seed, World, until_waiting};
 use volt::sync::Arc;
 use volt::sync::mpsc::{
     Receiver, RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError, channel,
@@ -158,7 +158,7 @@ fn a_bound_is_kept(world: &World) {
 fn rendezvous(world: &World) {
     let (sender, receiver) = sync_channel(0);
     let task = world.go(move || sender.send(1).unwrap());
-    pause();
+    until_waiting("channel", [&task]);
     assert!(!task.is_finished(), "nobody has received it");
     assert_eq!(receiver.recv(), Ok(1));
     task.join();
@@ -208,7 +208,7 @@ fn a_waiting_sender_gets_its_value_back(world: &World) {
                 world.go(move || sender.send(n))
             })
             .collect();
-        pause();
+        until_waiting("channel", &tasks);
         assert!(tasks.iter().all(|task| !task.is_finished()));
         drop(receiver);
         for (n, task) in (10..14).zip(tasks) {
@@ -220,12 +220,12 @@ fn a_waiting_sender_gets_its_value_back(world: &World) {
 fn a_waiting_receiver_is_told(world: &World) {
     let (sender, receiver) = channel::<u8>();
     let task = world.go(move || receiver.recv());
-    pause();
+    until_waiting("channel", [&task]);
     drop(sender);
     assert_eq!(task.join(), Err(RecvError));
     let (sender, receiver) = sync_channel::<u8>(0);
     let task = world.go(move || receiver.recv());
-    pause();
+    until_waiting("channel", [&task]);
     drop(sender);
     assert_eq!(task.join(), Err(RecvError));
 }
@@ -264,12 +264,12 @@ fn recv_timeouts(_: &World) {
 fn recv_timeout_for_ever(world: &World) {
     let (sender, receiver) = channel();
     let task = world.go(move || receiver.recv_timeout(Duration::MAX));
-    pause();
+    until_waiting("channel", [&task]);
     sender.send(1).unwrap();
     assert_eq!(task.join(), Ok(1));
     let (sender, receiver) = sync_channel(0);
     let task = world.go(move || receiver.recv_timeout(Duration::MAX));
-    pause();
+    until_waiting("channel", [&task]);
     sender.send(1).unwrap();
     assert_eq!(task.join(), Ok(1));
 }

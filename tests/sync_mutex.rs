@@ -4,7 +4,7 @@ mod sync_support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use sync_support::{World, fail, pause};
+use sync_support::{World, fail, until_waiting};
 use volt::sync::{Arc, Condvar, Mutex, TryLockError};
 
 scenarios! {
@@ -92,7 +92,7 @@ fn a_guard_is_exclusive_while_others_wait(world: &World) {
             })
         })
         .collect();
-    pause();
+    until_waiting("mutex", &tasks);
     assert_eq!(inside.load(Ordering::SeqCst), 0);
     assert!(tasks.iter().all(|task| !task.is_finished()));
     drop(guard);
@@ -308,7 +308,7 @@ fn condvar_wait_timeout_while(world: &World) {
 fn condvar_for_ever_is_not_at_once(world: &World) {
     let pair = pair((0, 0));
     let tasks = waiters(world, &pair, 2);
-    pause();
+    until_waiting("condvar", &tasks);
     assert!(tasks.iter().all(|task| !task.is_finished()), "no spurious end");
     pair.0.lock().unwrap().1 = 2;
     pair.1.notify_all();

@@ -3,7 +3,7 @@
 mod sync_support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use sync_support::{World, fail, pause};
+use sync_support::{World, fail, until_waiting};
 use volt::sync::{Arc, LazyLock, Once, OnceLock};
 
 scenarios! {
@@ -113,7 +113,7 @@ fn others_wait_for_one(world: &World) {
             world.go(move || once.call_once(|| unreachable!()))
         })
         .collect();
-    pause();
+    until_waiting("once", &others);
     assert!(others.iter().all(|task| !task.is_finished()));
     go.set();
     first.join();
@@ -139,7 +139,7 @@ fn a_failing_one_with_a_waiter(world: &World) {
         theirs.call_once_force(|state| seen = Some(state.is_poisoned()));
         seen
     });
-    pause();
+    until_waiting("once", [&second]);
     go.set();
     assert!(first.result().is_err());
     assert_eq!(second.join(), Some(true));
@@ -158,7 +158,7 @@ fn wait_for_call(world: &World) {
             })
         })
         .collect();
-    pause();
+    until_waiting("once", &tasks);
     assert!(tasks.iter().all(|task| !task.is_finished()));
     once.call_once(|| value.store(1, Ordering::Relaxed));
     tasks.into_iter().for_each(|task| task.join());
@@ -179,7 +179,7 @@ fn wait_force_outlasts_a_panic(world: &World) {
     let waiter = world.go(move || theirs.wait_force());
     let theirs = Arc::clone(&once);
     assert!(world.go(move || theirs.call_once(|| fail())).result().is_err());
-    pause();
+    until_waiting("once", [&waiter]);
     assert!(!waiter.is_finished());
     once.call_once_force(|_| ());
     waiter.join();
@@ -270,7 +270,7 @@ fn place_wait(world: &World) {
     let place = Arc::new(OnceLock::new());
     let theirs = Arc::clone(&place);
     let waiter = world.go(move || *theirs.wait());
-    pause();
+    until_waiting("once", [&waiter]);
     assert!(!waiter.is_finished());
     place.set(3).unwrap();
     assert_eq!(waiter.join(), 3);

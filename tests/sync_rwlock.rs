@@ -3,7 +3,7 @@
 mod sync_support;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use sync_support::{Seed, World, fail, pause};
+use sync_support::{Seed, World, fail, until_waiting};
 use volt::sync::{Arc, Barrier, RwLock, RwLockWriteGuard, TryLockError};
 
 scenarios! {
@@ -88,7 +88,7 @@ fn a_writer_is_alone(world: &World) {
             })
         })
         .collect();
-    pause();
+    until_waiting("rwlock", &tasks);
     assert!(tasks.iter().all(|task| !task.is_finished()));
     *guard = 2;
     drop(guard);
@@ -109,16 +109,16 @@ fn no_reader_joins_others_while_a_writer_waits(world: &World) {
         }
         volt::yield_now();
     }
+    until_waiting("rwlock", [&writer]);
     let theirs = Arc::clone(&lock);
     let reader = world.go(move || *theirs.read().unwrap());
-    pause();
+    until_waiting("rwlock", [&reader]);
     assert!(
         lock.try_read().is_err() && !reader.is_finished(),
         "the lock is read, but one writes first"
     );
     drop(guard);
-    // What it reads depends on whether it stood in the queue; `sync_overtaken.rs` sees to it that it does.
-    reader.join();
+    assert_eq!(reader.join(), 1, "it stood behind the writer");
     writer.join();
     assert_eq!(*lock.read().unwrap(), 1);
 }
@@ -227,7 +227,7 @@ fn downgrade_lets_readers_in(world: &World) {
     let guard = lock.write().unwrap();
     let theirs = Arc::clone(&lock);
     let reader = world.go(move || *theirs.read().unwrap());
-    pause();
+    until_waiting("rwlock", [&reader]);
     let guard = RwLockWriteGuard::downgrade(guard);
     assert_eq!(reader.join(), 0);
     drop(guard);

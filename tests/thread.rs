@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::waits::until_waits;
 use common::{LONG, within};
 use std::any::Any;
 use std::collections::HashSet;
@@ -294,12 +295,8 @@ fn the_longest_timeouts_are_no_timeouts() {
     everywhere(|| {
         let fiber = thread::spawn(|| thread::park_timeout(Duration::MAX));
         let sleeper = thread::spawn(|| thread::sleep(Duration::MAX));
-        for _ in 0..20 {
-            thread::yield_now();
-        }
-        thread::sleep(Duration::from_millis(2));
-        assert!(!fiber.is_finished());
-        assert!(!sleeper.is_finished());
+        until_waits("park", &fiber);
+        until_waits("sleep", &sleeper);
         fiber.thread().unpark();
         fiber.join().unwrap();
     });

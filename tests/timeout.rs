@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::waits::until_waits_on;
 use common::{LONG, within};
 use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
@@ -203,7 +204,7 @@ fn a_cancel_passes_through() {
             let _ = timeout(FAR, thread::park);
             unreachable!("cancelled");
         });
-        std::thread::sleep(Duration::from_millis(1));
+        until_waits_on(runtime.handle(), "park", &fiber);
         fiber.cancel();
         assert!(fiber.join().unwrap_err().is::<volt::cancel::Cancelled>());
         // Also where the timeout has run out too.

@@ -98,7 +98,7 @@ impl Header {
     }
 
     /// Unique in the process, never used again.
-    pub(super) fn id(&self) -> usize {
+    pub(crate) fn id(&self) -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let id = self.id.load(Ordering::Relaxed);
         if id != 0 {

@@ -22,6 +22,7 @@ mod depot;
 mod end;
 mod entry;
 mod header;
+mod id;
 mod interrupt;
 mod locals;
 mod panic;
@@ -41,6 +42,7 @@ pub(crate) use depot::{empty as empty_depot, has_news, is_any_idle as is_any_blo
 pub(crate) use end::{Joiner, Seen, Woken, drop_handle, has_ended, link_joiner, unlink_joiner};
 pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};
 pub(crate) use header::{FiberPtr, Header};
+pub use id::ThreadId;
 pub(crate) use interrupt::Interrupt;
 pub use locals::{AccessError, LocalKey};
 pub(crate) use panic::install_hook;

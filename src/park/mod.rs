@@ -244,7 +244,7 @@ fn off_stack(reason: &str) -> ! {
 
 /// Refuses waits in a `fork`ed child, which has none of the threads that would end them.
 #[inline(always)]
-fn check_process() {
+pub(crate) fn check_process() {
     if FORKED.load(Ordering::Relaxed) {
         forked();
     }

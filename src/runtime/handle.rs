@@ -2,8 +2,11 @@
 
 use super::default::default_runtime;
 use super::join::JoinHandle;
+use crate::park;
 use crate::primitives::sync::Arc;
-use crate::scheduler::{self, BlockingSite, BlockingStats, Shared, SpawnOptions, WorkerStats};
+use crate::scheduler::{
+    self, BlockingSite, BlockingStats, FiberReport, Shared, SpawnOptions, WorkerStats,
+};
 use std::panic::Location;
 
 /// A counted reference to a runtime. It does not keep the runtime from being shut down.
@@ -137,6 +140,41 @@ impl Handle {
             queue,
             blocking: self.0.blocking.stats(),
         }
+    }
+
+    /// The fibers that have started and not ended, at most `most` of them, in no order: who each is and
+    /// what it waits for. Also from plain threads, and from any fiber, which finds itself running.
+    ///
+    /// All of them at one moment: meanwhile no other fiber of the runtime is dispatched or ends, and those
+    /// that run come as far as their next wait. That takes some 10 ns for each that is listed, 80 ns where
+    /// there are a million, so there `most` should be a number. Nobody pays while nobody asks. By the
+    /// time that the list is read, any of them may have gone on. [`Stats::live`] counts those too that
+    /// have not started.
+    ///
+    /// # Panics
+    ///
+    /// In a `fork`ed child, where nobody is left to list.
+    ///
+    /// ```
+    /// use volt::runtime::Handle;
+    ///
+    /// let fiber = volt::go(volt::thread::park);
+    /// let mine = || {
+    ///     let fibers = Handle::current().fibers(usize::MAX);
+    ///     fibers.into_iter().find(|report| report.id == fiber.thread().id())
+    /// };
+    /// // It may not have started, or not come so far.
+    /// while mine().and_then(|report| report.waits_for) != Some("park") {
+    ///     volt::yield_now();
+    /// }
+    /// // Such as: fiber '<unnamed>' spawned at src/main.rs:3:17 waits for park since 1.2ms
+    /// println!("{}", mine().unwrap());
+    /// fiber.thread().unpark();
+    /// fiber.join().unwrap();
+    /// ```
+    pub fn fibers(&self, most: usize) -> Vec<FiberReport> {
+        park::check_process();
+        self.0.fibers(most)
     }
 
     /// The places in the code whose fibers have stalled a worker.

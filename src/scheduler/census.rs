@@ -17,7 +17,7 @@
 //! Fibers that have not started have no stack, and are not found.
 
 use super::shared::Shared;
-use crate::fiber::{FiberPtr, Header, Wake};
+use crate::fiber::{FiberPtr, Header, ThreadId, Wake};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::thread;
@@ -27,6 +27,10 @@ use std::panic::Location;
 use std::time::Duration;
 
 /// A fiber that has not ended, as a report has it.
+///
+/// In lists that one asks for ([`Handle::fibers`](crate::runtime::Handle::fibers)), of deadlocks
+/// ([`Deadlock`](crate::runtime::Deadlock)), and of what a shutdown left
+/// ([`ShutdownError`](crate::runtime::ShutdownError)).
 ///
 /// ```
 /// use volt::runtime::{Builder, FiberReport};
@@ -42,6 +46,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FiberReport {
+    /// As its [`Thread`](crate::thread::Thread) has it.
+    pub id: ThreadId,
     /// Its name, if it has one.
     pub name: Option<String>,
     /// Where it was spawned.
@@ -85,15 +91,17 @@ impl Found {
     }
 
     pub(super) fn report(&self, now: Moment) -> FiberReport {
+        let id = ThreadId::of_fiber(self.0.id());
         let name = self.0.name().map(str::to_owned);
-        let site = self.0.site;
+        let (site, waiting) = (self.0.site, Duration::ZERO);
+        let runs = FiberReport { id, name, site, waits_for: None, object: 0, waiting };
         if !self.is_parked() {
-            return FiberReport { name, site, waits_for: None, object: 0, waiting: Duration::ZERO };
+            return runs;
         }
         // SAFETY: parked, so it does not run (invariant 2).
         let wait = self.0.wait.with(|wait| unsafe { *wait });
         let waiting = now.since(wait.since);
-        FiberReport { name, site, waits_for: Some(wait.reason), object: wait.object, waiting }
+        FiberReport { waits_for: Some(wait.reason), object: wait.object, waiting, ..runs }
     }
 
     fn cancel(&self) -> Option<Wake> {

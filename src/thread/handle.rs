@@ -1,6 +1,6 @@
 //! Who a fiber or thread is, to others.
 
-use crate::fiber::{self, FiberPtr, FiberRef, ThreadBlock};
+use crate::fiber::{self, FiberPtr, FiberRef, ThreadBlock, ThreadId};
 use crate::park;
 use crate::primitives::sync::Arc;
 use crate::runtime::JoinHandle;
@@ -41,31 +41,6 @@ unsafe impl Sync for Thread {}
 
 impl UnwindSafe for Thread {}
 impl RefUnwindSafe for Thread {}
-
-/// Tells fibers and threads apart for as long as the process runs.
-///
-/// ```
-/// let here: volt::thread::ThreadId = volt::current().id();
-/// let there = volt::go(|| volt::current().id());
-/// assert_ne!(there.join().unwrap(), here);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ThreadId(Id);
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Id {
-    Fiber(usize),
-    Plain(std::thread::ThreadId),
-}
-
-impl fmt::Debug for ThreadId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Id::Fiber(id) => write!(f, "Fiber({id})"),
-            Id::Plain(id) => id.fmt(f),
-        }
-    }
-}
 
 impl Thread {
     fn of_fiber(fiber: FiberRef) -> Thread {
@@ -121,11 +96,11 @@ impl Thread {
     /// assert_eq!(fiber.thread().id(), fiber.join().unwrap());
     /// ```
     pub fn id(&self) -> ThreadId {
-        ThreadId(match self.who() {
-            Who::Fiber(fiber) => Id::Fiber(fiber.id()),
-            Who::Plain(thread) => Id::Plain(thread.id()),
-            Who::Nobody => Id::Fiber(0),
-        })
+        match self.who() {
+            Who::Fiber(fiber) => ThreadId::of_fiber(fiber.id()),
+            Who::Plain(thread) => ThreadId::of_plain(thread.id()),
+            Who::Nobody => ThreadId::of_fiber(0),
+        }
     }
 
     /// The name given to a [`Builder`](super::Builder), or the plain thread's name.

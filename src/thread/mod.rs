@@ -37,11 +37,11 @@ use crate::park::{Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use std::time::Duration;
 
-pub use crate::fiber::{AccessError, LocalKey};
+pub use crate::fiber::{AccessError, LocalKey, ThreadId};
 pub use crate::runtime::{JoinHandle, yield_now};
 pub use crate::time::{sleep, sleep_until};
 pub use builder::{Builder, spawn};
-pub use handle::{Thread, ThreadId, current};
+pub use handle::{Thread, current};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use std::thread::{Result, available_parallelism, panicking};
 

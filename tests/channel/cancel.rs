@@ -1,5 +1,6 @@
 //! Fibers that are cancelled while they wait.
 
+use crate::common::waits::until_waits;
 use crate::common::{LONG, within};
 use crate::harness::{ms, on_each};
 use std::sync::Arc;
@@ -87,7 +88,7 @@ fn the_message_of_a_cancelled_send_is_dropped_once() {
             (0..capacity).for_each(|_| assert!(s.try_send(Counted(Arc::clone(&drops))).is_ok()));
             let theirs = (s.clone(), Counted(Arc::clone(&drops)));
             let fiber = volt::go(move || drop(theirs.0.send(theirs.1)));
-            volt::sleep(ms(2));
+            until_waits("send to a channel", &fiber);
             fiber.cancel();
             assert!(fiber.join().is_err());
             assert_eq!(drops.load(Ordering::SeqCst), 1);

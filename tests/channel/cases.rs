@@ -1,5 +1,6 @@
 //! Cases other than plain sends and receives.
 
+use crate::common::waits::until_waits;
 use crate::common::{LONG, within};
 use crate::harness::{ms, on_each};
 use std::time::Duration;
@@ -50,7 +51,7 @@ fn a_permit_keeps_its_receiver() {
         let (s, r) = bounded::<u8>(0);
         let receiver = volt::go(move || r.recv_timeout(Duration::from_secs(60)));
         let permit = select! { wait(s) -> permit => permit };
-        volt::sleep(ms(2));
+        until_waits("receive from a chosen sender", &receiver);
         assert!(s.try_send(9).is_err(), "the receiver is taken");
         permit.send(1).unwrap();
         assert_eq!(receiver.join().unwrap(), Ok(1));

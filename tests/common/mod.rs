@@ -1,11 +1,15 @@
 //! Deadlines, child processes and seeds for the tests.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod waits;
+
+use std::io::Read;
 use std::panic::resume_unwind;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Far beyond what any test here needs, on the slowest machine.
@@ -77,12 +81,15 @@ impl Left {
 }
 
 const CHILD: &str = "VOLT_TEST_CHILD";
+/// What a child writes, to its standard output, once it runs the test that it was started for.
+const REACHED: &str = "the child is in its test";
 
 /// Runs `body` in a child process: the test binary again, with only the test `name`. In the child
-/// this does not return.
+/// this does not return. Fails if there is no test of that name, or `body` is not in it.
 #[track_caller]
 pub fn child(name: &str, env: &[(&str, &str)], body: impl FnOnce()) -> Left {
     if std::env::var(CHILD).as_deref() == Ok(name) {
+        println!("\n{REACHED}");
         body();
         std::process::exit(0);
     }
@@ -93,19 +100,24 @@ pub fn child(name: &str, env: &[(&str, &str)], body: impl FnOnce()) -> Left {
         .env("RUST_BACKTRACE", "0")
         .envs(env.iter().copied())
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     reap(command.spawn().unwrap(), name)
 }
 
-fn reap(mut child: Child, name: &str) -> Left {
-    use std::io::Read;
-    let mut pipe = child.stderr.take().unwrap();
-    let reader = std::thread::spawn(move || {
+/// All that comes out of `pipe`, read while it comes.
+fn read_all(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
-    });
+    })
+}
+
+#[track_caller]
+fn reap(mut child: Child, name: &str) -> Left {
+    let output = read_all(child.stdout.take().unwrap());
+    let errors = read_all(child.stderr.take().unwrap());
     let start = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -114,11 +126,13 @@ fn reap(mut child: Child, name: &str) -> Left {
         if start.elapsed() > LONG {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("the child of {name} did not end; it wrote: {}", reader.join().unwrap());
+            panic!("the child of {name} did not end; it wrote: {}", errors.join().unwrap());
         }
         std::thread::sleep(Duration::from_millis(1));
     };
-    Left { status, text: reader.join().unwrap() }
+    let (output, text) = (output.join().unwrap(), errors.join().unwrap());
+    assert!(output.contains(REACHED), "the child did not run {name}: {output}{text}");
+    Left { status, text }
 }
 
 /// A small generator (xorshift64*), the same on every machine for the same seed.

@@ -4,10 +4,15 @@
 #[path = "../common/mod.rs"]
 pub mod common;
 
+use common::waits::{Announced, until_true};
 #[allow(unused_imports, reason = "as above")]
 pub use common::{LONG, Rng, Seed, until, within};
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[allow(unused_imports, reason = "as above")]
+pub use common::waits::until_waits;
 
 /// Who takes part in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +31,7 @@ pub struct World {
 
 pub enum Task<T> {
     Fiber(volt::JoinHandle<T>),
-    Thread(std::thread::JoinHandle<T>),
+    Thread(std::thread::JoinHandle<T>, Arc<Announced>),
 }
 
 impl World {
@@ -35,7 +40,15 @@ impl World {
         match self.who {
             Who::Fibers => Task::Fiber(volt::go(f)),
             Who::Both if !odd => Task::Fiber(volt::go(f)),
-            _ => Task::Thread(std::thread::spawn(f)),
+            _ => {
+                let announced = Arc::new(Announced::default());
+                let theirs = Arc::clone(&announced);
+                let begin = move || {
+                    theirs.announce();
+                    f()
+                };
+                Task::Thread(std::thread::spawn(begin), announced)
+            }
         }
     }
 }
@@ -44,7 +57,7 @@ impl<T> Task<T> {
     pub fn result(self) -> Result<T, Box<dyn Any + Send>> {
         match self {
             Task::Fiber(fiber) => fiber.join(),
-            Task::Thread(thread) => thread.join(),
+            Task::Thread(thread, _) => thread.join(),
         }
     }
 
@@ -56,7 +69,7 @@ impl<T> Task<T> {
     pub fn is_finished(&self) -> bool {
         match self {
             Task::Fiber(fiber) => fiber.is_finished(),
-            Task::Thread(thread) => thread.is_finished(),
+            Task::Thread(thread, _) => thread.is_finished(),
         }
     }
 }
@@ -88,9 +101,18 @@ macro_rules! scenarios {
     };
 }
 
-/// Lets others come to where they wait; no test depends on that they do.
-pub fn pause() {
-    volt::sleep(std::time::Duration::from_millis(3));
+/// Waits until each of `tasks` is in its wait, a fiber in one for `what`. Fails if one ends before.
+#[track_caller]
+pub fn until_waiting<'a, T: 'a>(what: &str, tasks: impl IntoIterator<Item = &'a Task<T>>) {
+    for task in tasks {
+        match task {
+            Task::Fiber(fiber) => until_waits(what, fiber),
+            Task::Thread(thread, announced) => until_true(what, || {
+                assert!(!thread.is_finished(), "it has ended instead of waiting: {what}");
+                announced.sleeps()
+            }),
+        }
+    }
 }
 
 /// A payload that does not go through the panic hook.
