@@ -57,6 +57,11 @@ fn an_idle_runtime_does_nothing_at_all() {
         })
         .collect();
     busy.into_iter().for_each(|fiber| fiber.join().unwrap());
+    // Thousands at once: stacks and blocks in the pools that the workers share.
+    let burst: Vec<_> = (0..5_000_u64)
+        .map(|i| volt::go(move || volt::sleep(Duration::from_millis(1 + i % 10))))
+        .collect();
+    burst.into_iter().for_each(|fiber| fiber.join().unwrap());
     // What stays: parked fibers, deadlines that are far away, open connections and a listener.
     let (server, client) = volt::run(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -62,14 +62,14 @@ pub(super) fn give(mut blocks: Vec<NonNull<u8>>, size: usize) -> Vec<NonNull<u8>
     }
     batches.push_back(Batch { blocks, since });
     shelf.len.store(batches.len(), Ordering::Relaxed);
-    NEWS.store(true, Ordering::Relaxed);
+    NEWS.store(true, Ordering::Release);
     Vec::new()
 }
 
 /// Have blocks come that no worker has in mind yet? Said once. A worker asks before it sleeps, so what
 /// it has brought itself is seen.
 pub(crate) fn has_news() -> bool {
-    NEWS.load(Ordering::Relaxed) && NEWS.swap(false, Ordering::Relaxed)
+    NEWS.load(Ordering::Relaxed) && NEWS.swap(false, Ordering::Acquire)
 }
 
 /// The batch that came last.
@@ -106,11 +106,9 @@ impl Shelf {
         if self.len.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        match self.batches.try_lock() {
-            Some(batches) => Some(due(batches.front()?.since)),
-            // Somebody is here, so there is something that is younger.
-            None => Some(due(now)),
-        }
+        // A guess would be a wake for nothing where two workers come at once.
+        let oldest = self.batches.lock().front()?.since;
+        Some(due(oldest))
     }
 }
 

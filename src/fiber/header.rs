@@ -13,9 +13,9 @@ use super::waiter::WaiterPtr;
 use super::word::Outcome;
 use crate::context::Context;
 use crate::primitives::clock::Moment;
-use crate::primitives::prefetch_lines;
 use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::primitives::sync::{Arc, Mutex, UnsafeCell};
+use crate::primitives::{prefetch, prefetch_lines};
 use crate::stack::{SlotHeader, StackSize};
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -247,6 +247,21 @@ impl FiberPtr {
         // To look up an address that is not mapped takes as long as any.
         if !frames.is_null() {
             prefetch_lines::<FRAMES>(frames);
+        }
+    }
+
+    /// As [`prefetch`](Self::prefetch), of the stack's first line alone, and with it the page table
+    /// entry of its page.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the fiber by invariant 2.
+    #[inline(always)]
+    pub(crate) unsafe fn prefetch_frames(self) {
+        // SAFETY: passed on.
+        let frames = self.context.with(|context| unsafe { (*context).frames() });
+        if !frames.is_null() {
+            prefetch(frames);
         }
     }
 

@@ -115,7 +115,8 @@ impl Worker<'_> {
         let age = self.shared.config.stack_age;
         let own = self.own();
         let due = if before <= now {
-            own.stacks_changed = false;
+            // Whatever has been said by now is seen to here. What is said later is for the next time.
+            self.has_new_stacks();
             let here = own.stacks.trim(now, age);
             let shared = [stack::trim(now, age), fiber::trim(now, age)];
             self.shared.driver.timers.trim();
@@ -132,10 +133,10 @@ impl Worker<'_> {
     }
 
     /// Have stacks become idle, or blocks, that nobody has in mind yet, here or where a runtime has ended?
-    /// Said once.
+    /// Said once, by whoever put them where they are before: who asks finds them there.
     fn has_new_stacks(&self) -> bool {
         let left = &self.shared.stacks_left;
-        let left = left.load(Ordering::Relaxed) && left.swap(false, Ordering::Relaxed);
+        let left = left.load(Ordering::Relaxed) && left.swap(false, Ordering::Acquire);
         std::mem::take(&mut self.own().stacks_changed)
             | left
             | fiber::has_news()

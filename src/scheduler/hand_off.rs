@@ -167,7 +167,7 @@ impl Worker<'_> {
         let never = Moment::NEVER.as_nanos();
         let due = self.held().trim_due.swap(never, Ordering::Relaxed) != never;
         if std::mem::take(&mut own.stacks_changed) || due {
-            self.shared.stacks_left.store(true, Ordering::Relaxed);
+            self.shared.stacks_left.store(true, Ordering::Release);
         }
         self.shared.notify();
     }

@@ -31,7 +31,7 @@ static LEFT: AtomicBool = AtomicBool::new(false);
 
 /// Has a runtime left anything behind? Said once.
 pub(super) fn has_left() -> bool {
-    LEFT.load(Ordering::Relaxed) && LEFT.swap(false, Ordering::Relaxed)
+    LEFT.load(Ordering::Relaxed) && LEFT.swap(false, Ordering::Acquire)
 }
 
 impl Shared {
@@ -56,7 +56,7 @@ pub(crate) fn bequeath() {
     match heirs.iter().min_by_key(|heir| heir.config.stack_age) {
         // It may be stopped by now; then it comes here itself.
         Some(heir) => {
-            LEFT.store(true, Ordering::Relaxed);
+            LEFT.store(true, Ordering::Release);
             heir.notify();
         }
         None => give_all_back(),

@@ -71,6 +71,7 @@ impl Cache {
         let Some(batch) = pool::take_batch(size) else {
             return pool::take_cold(size);
         };
+        batch.stacks.iter().for_each(Stack::prefetch_header);
         let since = batch.since;
         self.idle.extend(batch.stacks.into_iter().map(|stack| Idle { stack, since }));
         self.cold = self.idle.len();

@@ -15,8 +15,8 @@
 
 use super::size::StackSize;
 use super::{memory, pool};
-use crate::primitives::prefetch_lines;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::primitives::{prefetch, prefetch_lines};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
@@ -174,6 +174,12 @@ impl Stack {
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         prefetch_lines::<FIRST_LINES>(self.top().wrapping_sub((FIRST_LINES - 1) * LINE));
+    }
+
+    /// Somebody will need the header soon, and first of all the page table entry of its page.
+    #[inline(always)]
+    pub(super) fn prefetch_header(&self) {
+        prefetch(self.0.as_ptr());
     }
 
     /// The lowest usable address, right above the guard.
