@@ -9,7 +9,7 @@ use volt::runtime::{Builder, Runtime};
 use volt::sync::{Arc, Mutex, RwLock};
 
 /// So often is the lock taken past a woken waiter of the same worker.
-const OVERTAKEN: u64 = 16;
+const OVERTAKEN: u64 = 64;
 
 /// So many operations that could have waited are left to a fiber that has just been dispatched.
 const BUDGET: u64 = 128;

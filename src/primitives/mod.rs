@@ -73,3 +73,23 @@ pub(crate) fn prefetch<T>(place: *const T) {
     #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = place;
 }
+
+/// The line at `place` is about to be changed: who looks there first then has it for itself, where a
+/// load alone would take a copy, and the exchange that follows take the line from its owner once more.
+#[inline(always)]
+pub(crate) fn prefetch_for_write<T>(place: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, which touches nothing; processors that do not know it take it for no operation.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: a hint, which touches nothing.
+    unsafe {
+        std::arch::asm!(
+            "prfm pstl1keep, [{}]", in(reg) place, options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
+    let _ = place;
+}

@@ -30,10 +30,11 @@
 //! kept from running, by its worker or by the system, and those behind it do not wait for it: the next unlock
 //! hands the lock to the head of the queue.
 //!
-//! Those who barge are also charged for it (the operation budget). A fiber that has used it up makes way
-//! likewise if the token is near, or if it runs beside the workers, on a thread that was replaced. It must
-//! not yield then: outside the queue nobody would see it wait, and others could keep the lock among
-//! themselves for as long as their worker lets them. Else it yields.
+//! Who barges past a token that has been overtaken often enough and is not near is charged for it (the
+//! operation budget), since it may stand where this worker does not look before a fiber leaves it. A fiber
+//! that has used its budget up yields; but if it runs beside the workers, on a thread that was replaced, it
+//! makes way: outside the queue nobody would see it wait, and others could keep the lock among themselves
+//! for as long as their worker lets them.
 //!
 //! So among fibers of one worker that may move each is overtaken by its forerunners in the queue, `OVERTAKEN` times each
 //! (`tests/sync_fair.rs` counts); with several, for as long as the system or a long-running fiber keeps
@@ -57,14 +58,20 @@
 //! Acquire on taking the lock pairs with Release on freeing it; a hand-off goes through the waiter's
 //! state word. Counting an unlock is part of the store that frees, and what it carries is read again by
 //! the compare-and-swaps that act on it. Where the token is, is a hint: every decision upon it is sound.
+//!
+//! # What it costs
+//!
+//! One exchange for each half, also past a token: a look comes first, since an exchange that fails costs as
+//! much as one that does not. A look alone would fetch the line from another processor once to read and once
+//! more to write, so it is fetched for writing.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{
     Patience, Queues, Wait, charge_current, is_beside_workers, is_near, spin, try_charge,
 };
-use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::primitives::{const_unless_loom, prefetch_for_write};
 
 const LOCKED: u32 = 1;
 const QUEUED: u32 = 2;
@@ -87,7 +94,7 @@ const RETRY: u32 = 0;
 pub(crate) struct Cancelled;
 
 /// How often the lock is left free while a woken waiter does not come and others stand behind it.
-const OVERTAKEN: u32 = if cfg!(loom) { 1 } else { 16 };
+const OVERTAKEN: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// A lock without data.
 #[derive(Debug)]
@@ -109,15 +116,15 @@ impl RawMutex {
 
     #[inline]
     pub(crate) fn lock(&self) -> Result<(), Cancelled> {
-        match self.word.compare_exchange(0, LOCKED, Acquire, Relaxed) {
-            Ok(_) => Ok(()),
+        match self.take_at_once() {
+            Ok(()) => Ok(()),
             Err(seen) => self.lock_slow(seen, Wait::cancellable("mutex")),
         }
     }
 
     /// Takes the lock, whatever asks the caller to end.
     pub(crate) fn lock_uncancelled(&self) {
-        if let Err(seen) = self.word.compare_exchange(0, LOCKED, Acquire, Relaxed) {
+        if let Err(seen) = self.take_at_once() {
             self.lock_slow(seen, Wait::new("mutex")).expect("not cancellable");
         }
     }
@@ -131,9 +138,32 @@ impl RawMutex {
     /// Frees the lock, which the caller owns.
     #[inline]
     pub(crate) fn unlock(&self) {
-        if let Err(seen) = self.word.compare_exchange(LOCKED, 0, Release, Relaxed) {
+        let now = self.look(LOCKED);
+        let Some(next) = left_free(now) else { return self.unlock_slow(now) };
+        if let Err(seen) = self.word.compare_exchange(now, next, Release, Relaxed) {
             self.unlock_slow(seen);
         }
+    }
+
+    /// The word, before it is changed. Models go by what it `should` be: any guess will do, since an
+    /// exchange follows, and each look would be one more place for others to come between.
+    #[inline]
+    fn look(&self, should: u32) -> u32 {
+        if cfg!(loom) {
+            return should;
+        }
+        prefetch_for_write(&self.word);
+        self.word.load(Relaxed)
+    }
+
+    /// Takes the lock if it is free, past the token until that was overtaken often enough.
+    #[inline]
+    fn take_at_once(&self) -> Result<(), u32> {
+        let now = self.look(0);
+        if now & LOCKED != 0 || now >= LIMIT {
+            return Err(now);
+        }
+        self.word.compare_exchange(now, now | LOCKED, Acquire, Relaxed).map(drop)
     }
 
     /// Takes the lock if it is free; of the word, which was `now`, it leaves what `keeps` says.
@@ -172,17 +202,17 @@ impl RawMutex {
         }
     }
 
-    /// May the caller overtake the one with the token, if the lock is free? It is charged for it.
+    /// May the caller overtake the one with the token, if the lock is free? It is charged for it from
+    /// the limit on.
     fn may_barge(&self, now: u32) -> bool {
-        if now & LOCKED != 0 || now & WAKING == 0 {
+        if now & LOCKED != 0 || now < LIMIT {
             return true;
         }
-        let near = self.is_token_near();
-        if near && now >= LIMIT {
+        if self.is_token_near() {
             return false;
         }
         if !try_charge() {
-            if near || is_beside_workers() {
+            if is_beside_workers() {
                 return false;
             }
             charge_current();
@@ -201,9 +231,12 @@ impl RawMutex {
 
     #[cold]
     fn unlock_slow(&self, mut now: u32) {
-        // One more, up to the limit.
-        while now & WAKING != 0 && (now < LIMIT || self.is_token_near()) {
-            let next = (now & !LOCKED) + if now < LIMIT { TURN } else { 0 };
+        loop {
+            let next = match left_free(now) {
+                Some(next) => next,
+                None if now & WAKING != 0 && self.is_token_near() => now & !LOCKED,
+                None => break,
+            };
             match self.word.compare_exchange_weak(now, next, Release, Relaxed) {
                 Ok(_) => return,
                 Err(seen) => now = seen,
@@ -235,6 +268,16 @@ impl RawMutex {
             return self.word.store(next | queued(queue), Release);
         }
         self.word.store(token, Release);
+    }
+}
+
+/// The word after `now`, if its owner may leave the lock free without a look at the queue: one turn more,
+/// if the token is out, up to the limit. Beyond it, too, if nobody else waits to whom it could be handed.
+#[inline]
+fn left_free(now: u32) -> Option<u32> {
+    match now & WAKING != 0 && now < LIMIT {
+        true => Some(now - LOCKED + TURN),
+        false => (now & QUEUED == 0).then_some(now - LOCKED),
     }
 }
 

@@ -38,9 +38,9 @@
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Patience, Queues, Wait, is_near, spin};
-use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::primitives::{const_unless_loom, prefetch_for_write};
 
 use super::raw_mutex::Cancelled;
 
@@ -49,13 +49,13 @@ const QUEUED: u32 = 2;
 const WAKING: u32 = 4;
 const TURN: u32 = 8;
 /// The token and how often it was overtaken.
-const TOKEN: u32 = WAKING | (15 * TURN);
-const READER: u32 = 16 * TURN;
+const TOKEN: u32 = WAKING | (63 * TURN);
+const READER: u32 = 64 * TURN;
 /// From here on the token has been out for too long.
 const LIMIT: u32 = OVERTAKEN * TURN;
 
-/// How often the lock is left to others while a woken waiter does not come; 15 at most.
-const OVERTAKEN: u32 = if cfg!(loom) { 1 } else { 15 };
+/// How often the lock is left to others while a woken waiter does not come; 63 at most.
+const OVERTAKEN: u32 = if cfg!(loom) { 1 } else { 63 };
 
 /// The lock is the waiter's.
 const HANDED: u32 = 1;
@@ -132,6 +132,7 @@ impl RawRwLock {
 
     #[inline]
     pub(crate) fn read(&self) -> Result<(), Cancelled> {
+        prefetch_for_write(&self.word);
         let free = self.change(self.word.load(Relaxed), |word| Want::Read.taken(word, false));
         if free { Ok(()) } else { self.wait_for(Want::Read) }
     }
