@@ -162,7 +162,7 @@ fn a_greedy_fiber_makes_way_for_one_that_a_thread_has_woken() {
 }
 
 /// Where fibers stay with their workers, those that were woken come by mail, which a worker does not see
-/// before it looks; so whoever barges is charged, and yields once its budget is used up. Here the worker
+/// before it looks; so whoever barges past the limit is charged, and yields once its budget is used up. Here the worker
 /// looks after one dispatch, so that the first yield may be one of a fiber alone.
 #[test]
 fn a_greedy_fiber_is_charged() {
@@ -171,7 +171,7 @@ fn a_greedy_fiber_is_charged() {
         let runtime = one_worker().migrate(migrate).injector_every(1).build().unwrap();
         for _ in 0..20 {
             let most = overtaken_when_woken_from_outside(&runtime);
-            assert!(most <= 2 * BUDGET + 1, "{most} turns");
+            assert!(most <= OVERTAKEN + 2 * BUDGET + 1, "{most} turns");
         }
     });
 }
