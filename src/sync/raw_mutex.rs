@@ -20,7 +20,8 @@
 //! An unlock wakes the first waiter and leaves the lock free: whoever runs may take it meanwhile
 //! (*barging*), since that waiter's worker may be busy. A woken waiter that finds the lock taken goes
 //! back to the front and has it *handed* to it by the next unlock: a fiber after being overtaken once,
-//! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come.
+//! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come; having
+//! come, it spins for a moment before it sleeps once more.
 //!
 //! After `OVERTAKEN` unlocks that found the token out, it depends on where the token is. *Near* means that
 //! the one who has it runs as soon as the calling fiber makes way: it was put into the queues of this very
@@ -196,7 +197,8 @@ impl RawMutex {
                 Waited::Woken(_) => role = Role::HasToken,
                 Waited::TimedOut | Waited::Cancelled => return Err(Cancelled),
             }
-            if self.take(self.word.load(Relaxed), WITHOUT_TOKEN) {
+            let take = || self.take(self.word.load(Relaxed), WITHOUT_TOKEN);
+            if take() || spin(take) {
                 return Ok(());
             }
         }

@@ -244,7 +244,8 @@ impl RawRwLock {
                 Waited::Woken(_) => (has_token, place) = (true, Place::Front),
                 Waited::TimedOut | Waited::Cancelled => return Err(Cancelled),
             }
-            if self.change(self.word.load(Relaxed), |word| with_token(want, word)) {
+            let take = || self.change(self.word.load(Relaxed), |word| with_token(want, word));
+            if take() || spin(take) {
                 break;
             }
         }
