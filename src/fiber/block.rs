@@ -1,7 +1,8 @@
 //! The typed control block: head, closure and result in one allocation.
 
 use super::header::{FiberPtr, Header, VTable};
-use super::{blocks, tls};
+use super::blocks::{self, Memory};
+use super::tls;
 use crate::primitives::sync::UnsafeCell;
 use crate::stack::StackSize;
 use std::alloc::Layout;
@@ -41,7 +42,7 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
         fail: Self::fail,
         drop_result: Self::drop_result,
         result: Self::result,
-        free: Self::free,
+        memory: Memory::of(Layout::new::<Self>()),
     };
 
     /// # Safety
@@ -57,15 +58,17 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
     /// # Safety
     ///
     /// Called once, by the worker that started the fiber, on the fiber's stack.
-    unsafe fn run(header: NonNull<Header>) {
+    unsafe fn run(header: NonNull<Header>) -> bool {
         // SAFETY: the closure is there, since the fiber was fresh; it is taken once.
         let closure = unsafe {
             let body = Self::body(header);
             ManuallyDrop::take(&mut (*body).closure)
         };
         let result = catch_unwind(AssertUnwindSafe(closure));
+        let owns = std::mem::needs_drop::<T>() || result.is_err();
         // SAFETY: the place is empty now, and nobody reads it before the fiber is done.
         unsafe { (*Self::body(header)).result = ManuallyDrop::new(result) };
+        owns
     }
 
     /// # Safety
@@ -96,18 +99,6 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
         // SAFETY: passed on.
         unsafe { Self::body(header).cast() }
     }
-
-    /// # Safety
-    ///
-    /// Nobody uses the block any more, and its body is empty.
-    unsafe fn free(header: NonNull<Header>) {
-        // SAFETY: the head is dropped once; the union drops nothing by itself. `allocate` took the
-        // memory with this layout.
-        unsafe {
-            std::ptr::drop_in_place(header.as_ptr());
-            blocks::give(tls::blocks(), header.cast(), Layout::new::<Self>());
-        }
-    }
 }
 
 /// A fresh fiber that will run `closure`.
@@ -121,7 +112,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let block = blocks::take(tls::blocks(), Layout::new::<Block<F, T>>()).cast::<Block<F, T>>();
+    let block = blocks::take(tls::blocks(), &Block::<F, T>::VTABLE.memory).cast::<Block<F, T>>();
     // SAFETY: memory of this layout, written field by field.
     unsafe {
         Header::write(&raw mut (*block.as_ptr()).header, spec, &Block::<F, T>::VTABLE);

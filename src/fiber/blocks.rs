@@ -28,15 +28,25 @@ fn layout_of(size: usize) -> Layout {
     Layout::from_size_align((size + 1) * STEP, ALIGN).expect("a small size")
 }
 
-/// The layout that a block of `layout` is really allocated with.
-const fn rounded(layout: Layout) -> Layout {
-    if layout.size() > LARGEST || layout.align() > ALIGN {
-        return layout;
-    }
-    let size = layout.size().div_ceil(STEP) * STEP;
-    match Layout::from_size_align(size, ALIGN) {
-        Ok(layout) => layout,
-        Err(_) => layout,
+/// What a block of some type takes, worked out when the program is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    /// What the block is really allocated with.
+    layout: Layout,
+    /// Where empty ones are kept, if they are.
+    size: Option<usize>,
+}
+
+impl Memory {
+    pub(super) const fn of(layout: Layout) -> Memory {
+        if layout.size() > LARGEST || layout.align() > ALIGN {
+            return Memory { layout, size: None };
+        }
+        let steps = layout.size().div_ceil(STEP);
+        let Ok(layout) = Layout::from_size_align(steps * STEP, ALIGN) else { unreachable!() };
+        // Under a sanitizer none is kept, so that a use of a freed block is seen.
+        let kept = !cfg!(any(volt_asan, volt_tsan));
+        Memory { layout, size: if kept { Some(steps - 1) } else { None } }
     }
 }
 
@@ -46,8 +56,8 @@ impl Blocks {
     }
 
     #[inline(always)]
-    fn pop(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let size = Self::size(layout)?;
+    fn pop(&self, memory: &Memory) -> Option<NonNull<u8>> {
+        let size = memory.size?;
         // SAFETY: one thread, and nothing that is called comes back here.
         let kept = unsafe { &mut *self.0[size].get() };
         if kept.is_empty() {
@@ -63,10 +73,10 @@ impl Blocks {
         }
     }
 
-    /// False if nothing of this layout is kept.
+    /// False if nothing of this kind is kept.
     #[inline(always)]
-    fn push(&self, layout: Layout, block: NonNull<u8>) -> bool {
-        let Some(size) = Self::size(layout) else { return false };
+    fn push(&self, memory: &Memory, block: NonNull<u8>) -> bool {
+        let Some(size) = memory.size else { return false };
         // SAFETY: as in `pop`.
         let kept = unsafe { &mut *self.0[size].get() };
         if kept.len() == KEPT {
@@ -86,20 +96,12 @@ impl Blocks {
     fn put_away(batch: Vec<NonNull<u8>>, size: usize) {
         deallocate(depot::give(batch, size), size);
     }
-
-    /// Under a sanitizer none is kept, so that a use of a freed block is seen.
-    #[inline(always)]
-    fn size(layout: Layout) -> Option<usize> {
-        let kept = layout.align() == ALIGN && layout.size() <= LARGEST;
-        (kept && !cfg!(any(volt_asan, volt_tsan))).then(|| layout.size() / STEP - 1)
-    }
 }
 
 /// Memory for a block, from `here` if it has one.
 #[inline(always)]
-pub(super) fn take(here: Option<&Blocks>, layout: Layout) -> NonNull<u8> {
-    let layout = rounded(layout);
-    here.and_then(|here| here.pop(layout)).unwrap_or_else(|| allocate(layout))
+pub(super) fn take(here: Option<&Blocks>, memory: &Memory) -> NonNull<u8> {
+    here.and_then(|here| here.pop(memory)).unwrap_or_else(|| allocate(memory.layout))
 }
 
 /// Gives empty blocks of a size, which nobody has any more, back to the allocator.
@@ -121,13 +123,12 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 ///
 /// # Safety
 ///
-/// `block` came from [`take`] with this layout, and nobody uses it any more.
+/// `block` came from [`take`] with the same `memory`, and nobody uses it any more.
 #[inline(always)]
-pub(super) unsafe fn give(here: Option<&Blocks>, block: NonNull<u8>, layout: Layout) {
-    let layout = rounded(layout);
-    if !here.is_some_and(|here| here.push(layout, block)) {
-        // SAFETY: allocated with the rounded layout.
-        unsafe { dealloc(block.as_ptr(), layout) };
+pub(super) unsafe fn give(here: Option<&Blocks>, block: NonNull<u8>, memory: &Memory) {
+    if !here.is_some_and(|here| here.push(memory, block)) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(block.as_ptr(), memory.layout) };
     }
 }
 
@@ -146,32 +147,32 @@ mod tests {
     use crate::primitives::clock::Moment;
     use std::time::Duration;
 
-    const LAYOUT: Layout = Layout::new::<[u128; 30]>();
+    const MEMORY: Memory = Memory::of(Layout::new::<[u128; 30]>());
 
     #[test]
     fn what_one_thread_frees_another_takes() {
         let (here, there) = (Blocks::new(), Blocks::new());
-        let taken: Vec<_> = (0..2 * KEPT).map(|_| take(Some(&here), LAYOUT)).collect();
+        let taken: Vec<_> = (0..2 * KEPT).map(|_| take(Some(&here), &MEMORY)).collect();
         for block in &taken {
             // SAFETY: taken above, once.
-            unsafe { give(Some(&there), *block, LAYOUT) };
+            unsafe { give(Some(&there), *block, &MEMORY) };
         }
         // Half of what there was room for stays there, the rest has gone to the depot.
-        let mut again: Vec<_> = (0..KEPT / 2).map(|_| take(Some(&here), LAYOUT)).collect();
+        let mut again: Vec<_> = (0..KEPT / 2).map(|_| take(Some(&here), &MEMORY)).collect();
         assert!(again.iter().all(|block| taken.contains(block)), "not from the depot");
         again.sort();
         again.dedup();
         assert_eq!(again.len(), KEPT / 2, "given out twice");
         // SAFETY: as above.
-        again.into_iter().for_each(|block| unsafe { give(Some(&here), block, LAYOUT) });
+        again.into_iter().for_each(|block| unsafe { give(Some(&here), block, &MEMORY) });
     }
 
     #[test]
     fn what_was_not_needed_for_a_while_goes_back() {
         // Of a size that no fiber here has.
-        const LAYOUT: Layout = Layout::new::<[u128; 32]>();
+        const MEMORY: Memory = Memory::of(Layout::new::<[u128; 32]>());
         const AGE: Duration = Duration::from_secs(1000);
-        let size = Blocks::size(LAYOUT).unwrap();
+        let size = MEMORY.size.unwrap();
         let batch = || (0..KEPT).map(|_| allocate(layout_of(size))).collect::<Vec<_>>();
         let trim = |at: Moment| depot::trim_size(size, at.saturating_add(AGE), AGE);
         assert!(depot::give(batch(), size).is_empty());
@@ -190,8 +191,8 @@ mod tests {
     #[test]
     fn plain_threads_put_away_only_so_much() {
         // Of a size that no fiber here has.
-        const LAYOUT: Layout = Layout::new::<[u128; 28]>();
-        let size = Blocks::size(LAYOUT).unwrap();
+        const MEMORY: Memory = Memory::of(Layout::new::<[u128; 28]>());
+        let size = MEMORY.size.unwrap();
         let batch = || (0..KEPT / 2).map(|_| allocate(layout_of(size))).collect::<Vec<_>>();
         let refused = |_: &i32| {
             let refused = depot::give(batch(), size);

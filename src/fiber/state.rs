@@ -115,14 +115,23 @@ impl State {
     #[inline]
     #[must_use]
     pub(crate) fn start(&self) -> bool {
-        let now = self.load();
-        if now.is_exclusive() {
-            // Only the runtime, which holds the one queue entry, can reach the word.
-            debug_assert!(now.is_fresh(), "{now:?}");
-            self.word.store(now.with_phase(ACTIVE).0, Ordering::Relaxed);
+        if self.start_if_exclusive(self.load()) {
             return true;
         }
         self.update(|now| now.is_fresh().then(|| now.with_phase(ACTIVE))).is_ok()
+    }
+
+    /// As [`start`](State::start), where `now` says that nobody but the caller, who has the queue entry
+    /// of a fiber that is fresh or stale, can reach the word.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn start_if_exclusive(&self, now: Snapshot) -> bool {
+        // A stale entry holds a reference.
+        if now.is_exclusive() {
+            debug_assert!(now.is_fresh(), "{now:?}");
+            self.word.store(now.with_phase(ACTIVE).0, Ordering::Relaxed);
+        }
+        now.is_exclusive()
     }
 
     /// Fresh to active, by the fiber's joiner, while an entry in some queue is still to start it. The
