@@ -1,7 +1,7 @@
 //! The typed control block: head, closure and result in one allocation.
 
-use super::header::{FiberPtr, Header, VTable};
 use super::blocks::{self, Memory};
+use super::header::{FiberPtr, Header, VTable};
 use super::tls;
 use crate::primitives::sync::UnsafeCell;
 use crate::stack::StackSize;
@@ -101,23 +101,49 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
     }
 }
 
-/// A fresh fiber that will run `closure`.
-///
-/// # Safety
-///
-/// `F` and `T` must live until the fiber is done and its result taken or dropped: the caller sees
-/// to that where they borrow. `spec.scheduler` outlives the fiber.
-pub(crate) unsafe fn allocate<F, T>(spec: Spec, closure: F) -> FiberPtr
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    let block = blocks::take(tls::blocks(), &Block::<F, T>::VTABLE.memory).cast::<Block<F, T>>();
-    // SAFETY: memory of this layout, written field by field.
-    unsafe {
-        Header::write(&raw mut (*block.as_ptr()).header, spec, &Block::<F, T>::VTABLE);
-        let body = Body { closure: ManuallyDrop::new(closure) };
-        (&raw mut (*block.as_ptr()).body).write(UnsafeCell::new(body));
+/// What fibers of one closure and result have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind(&'static VTable);
+
+impl Kind {
+    #[inline(always)]
+    pub(crate) fn of<F: FnOnce() -> T, T>() -> Kind {
+        Kind(&Block::<F, T>::VTABLE)
     }
-    FiberPtr::from_non_null(block.cast())
+}
+
+/// The control block of a fresh fiber, which has no closure yet; one that is dropped is lost. Made apart from
+/// the closure, so that all of it but moving the closure is compiled once.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Unfilled(NonNull<Header>);
+
+impl Unfilled {
+    #[inline(always)]
+    pub(crate) fn new(spec: Spec, kind: Kind) -> Unfilled {
+        let block = blocks::take(tls::blocks(), &kind.0.memory).cast::<Header>();
+        // SAFETY: memory for a block of this kind, whose head comes first.
+        unsafe { Header::write(block.as_ptr(), spec, kind.0) };
+        Unfilled(block)
+    }
+
+    /// The fresh fiber, which will run `closure`.
+    ///
+    /// # Safety
+    ///
+    /// `self` was made with the kind of `F` and `T`. They must live until the fiber is done and its
+    /// result taken or dropped: the caller sees to that where they borrow. The scheduler outlives the
+    /// fiber.
+    #[inline(always)]
+    pub(crate) unsafe fn fill<F, T>(self, closure: F) -> FiberPtr
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let block = self.0.cast::<Block<F, T>>();
+        let body = Body { closure: ManuallyDrop::new(closure) };
+        // SAFETY: memory for this block, whose body is empty.
+        unsafe { (&raw mut (*block.as_ptr()).body).write(UnsafeCell::new(body)) };
+        FiberPtr::from_non_null(self.0)
+    }
 }

@@ -43,7 +43,7 @@ mod word;
 
 pub(crate) use asleep::asleep;
 pub(crate) use batch::Batch;
-pub(crate) use block::{Spec, allocate};
+pub(crate) use block::{Kind, Spec, Unfilled};
 pub(crate) use depot::{empty as empty_depot, has_news, is_any_idle as is_any_block_idle, trim};
 pub(crate) use end::{Joiner, Seen, Woken, drop_handle, has_ended, link_joiner, unlink_joiner};
 pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};

@@ -57,8 +57,14 @@ impl Worker<'_> {
         let displaced = core.slot.put(fiber);
         core.gate.exit();
         if let Some(displaced) = displaced {
-            self.push_back(displaced);
+            self.displace(displaced);
         }
+    }
+
+    /// Apart from `push_woken`, which would save registers for it whether it is needed or not.
+    #[inline(never)]
+    fn displace(&self, fiber: FiberPtr) {
+        self.push_back(fiber);
     }
 
     /// A fiber that let others go first.
