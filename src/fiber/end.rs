@@ -241,7 +241,7 @@ pub(crate) fn unlink_joiner(fiber: FiberPtr, joiner: &Joiner) {
 /// # Safety
 ///
 /// The caller is the join handle and does not use the fiber afterwards.
-#[inline]
+#[inline(never)]
 pub(crate) unsafe fn drop_handle(fiber: FiberPtr) {
     if fiber.state().detach().is_err() {
         // SAFETY: passed on; the fiber was done first.

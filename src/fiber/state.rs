@@ -274,6 +274,22 @@ impl State {
         self.update(|now| (!now.is_done()).then_some(Snapshot(now.0 & !JOIN))).map(|_| ())
     }
 
+    /// As [`detach`](State::detach), of a fiber that has not started and that the caller keeps from being
+    /// taken out of its queue meanwhile. False, and nothing done, if somebody else may reach the word.
+    ///
+    /// The join handle, which is the caller's, and that queue are the ways to a fresh fiber's word, where
+    /// there are no references: who finds it in the queue later sees the store by way of the queue.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn detach_queued(&self) -> bool {
+        let now = self.load();
+        let alone = now.is_fresh() && !now.is_shared();
+        if alone {
+            self.word.store(now.0 & !JOIN, Ordering::Relaxed);
+        }
+        alone
+    }
+
     /// From now on the count of references decides. Called once, under the join lock.
     pub(crate) fn share(&self) {
         self.word.fetch_or(SHARED, Ordering::AcqRel);

@@ -173,7 +173,7 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         if let Some(fiber) = self.fiber.take() {
             // SAFETY: this is the join handle.
-            unsafe { fiber::drop_handle(fiber) };
+            unsafe { scheduler::drop_handle(fiber) };
         }
     }
 }
