@@ -8,6 +8,7 @@
 //! exchanges them by the hundred with the [`super::depot`], after the magazines of Bonwick and Adams.
 
 use super::depot;
+use crate::primitives::prefetch_lines_to_write;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -19,9 +20,23 @@ const LARGEST: usize = 512;
 pub(super) const SIZES: usize = LARGEST / STEP;
 const KEPT: usize = 256;
 
+/// So many blocks ahead of their use, those from the depot are fetched: they are in the cache of the
+/// processor that freed them.
+const AHEAD: usize = 3;
+/// Lines of a block with a small closure.
+const LINES: usize = 3;
+
 /// Empty blocks by size; used by one thread.
 #[derive(Debug)]
-pub(super) struct Blocks([UnsafeCell<Vec<NonNull<u8>>>; SIZES]);
+pub(super) struct Blocks([UnsafeCell<Shelf>; SIZES]);
+
+/// Empty blocks of one size, the newest last.
+#[derive(Debug)]
+struct Shelf {
+    blocks: Vec<NonNull<u8>>,
+    /// So many of the oldest came from the depot.
+    cold: usize,
+}
 
 /// The layout of the blocks of a size.
 fn layout_of(size: usize) -> Layout {
@@ -52,7 +67,7 @@ impl Memory {
 
 impl Blocks {
     pub(super) const fn new() -> Blocks {
-        Blocks([const { UnsafeCell::new(Vec::new()) }; SIZES])
+        Blocks([const { UnsafeCell::new(Shelf::new()) }; SIZES])
     }
 
     #[inline(always)]
@@ -60,17 +75,7 @@ impl Blocks {
         let size = memory.size?;
         // SAFETY: one thread, and nothing that is called comes back here.
         let kept = unsafe { &mut *self.0[size].get() };
-        if kept.is_empty() {
-            Self::refill(kept, size);
-        }
-        kept.pop()
-    }
-
-    #[cold]
-    fn refill(kept: &mut Vec<NonNull<u8>>, size: usize) {
-        if let Some(batch) = depot::take(size) {
-            kept.extend(batch);
-        }
+        kept.pop(size)
     }
 
     /// False if nothing of this kind is kept.
@@ -79,23 +84,50 @@ impl Blocks {
         let Some(size) = memory.size else { return false };
         // SAFETY: as in `pop`.
         let kept = unsafe { &mut *self.0[size].get() };
-        if kept.len() == KEPT {
-            Self::spill(kept, size);
+        if kept.blocks.len() == KEPT {
+            kept.spill(size);
         }
-        kept.push(block);
+        kept.blocks.push(block);
         true
+    }
+}
+
+impl Shelf {
+    const fn new() -> Shelf {
+        Shelf { blocks: Vec::new(), cold: 0 }
+    }
+
+    #[inline(always)]
+    fn pop(&mut self, size: usize) -> Option<NonNull<u8>> {
+        if self.blocks.len() <= self.cold {
+            self.warm_up(size);
+        }
+        self.blocks.pop()
+    }
+
+    /// The block that comes out next is cold, or there is none.
+    #[inline(never)]
+    fn warm_up(&mut self, size: usize) {
+        if self.blocks.is_empty() {
+            self.blocks.extend(depot::take(size).into_iter().flatten());
+        }
+        self.cold = self.blocks.len().saturating_sub(1);
+        if let Some(ahead) = self.cold.checked_sub(AHEAD) {
+            prefetch_lines_to_write::<LINES>(self.blocks[ahead].as_ptr());
+        }
     }
 
     /// The older half goes to the depot: what was used last is warm.
     #[cold]
-    fn spill(kept: &mut Vec<NonNull<u8>>, size: usize) {
-        let batch: Vec<_> = kept.drain(..KEPT / 2).collect();
-        Self::put_away(batch, size);
+    fn spill(&mut self, size: usize) {
+        let batch: Vec<_> = self.blocks.drain(..KEPT / 2).collect();
+        self.cold = self.cold.saturating_sub(batch.len());
+        put_away(batch, size);
     }
+}
 
-    fn put_away(batch: Vec<NonNull<u8>>, size: usize) {
-        deallocate(depot::give(batch, size), size);
-    }
+fn put_away(batch: Vec<NonNull<u8>>, size: usize) {
+    deallocate(depot::give(batch, size), size);
 }
 
 /// Memory for a block, from `here` if it has one.
@@ -135,7 +167,7 @@ pub(super) unsafe fn give(here: Option<&Blocks>, block: NonNull<u8>, memory: &Me
 impl Drop for Blocks {
     fn drop(&mut self) {
         for (size, cell) in self.0.iter_mut().enumerate() {
-            Self::put_away(std::mem::take(cell.get_mut()), size);
+            put_away(std::mem::take(&mut cell.get_mut().blocks), size);
         }
     }
 }
