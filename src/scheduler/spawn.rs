@@ -98,10 +98,7 @@ fn enqueue(fiber: FiberPtr) {
             worker.held().stats.spawned.add(1);
             worker.push_woken(fiber);
         }
-        None => {
-            shared.outside.spawned.add_shared(1);
-            shared.push_from_outside(fiber);
-        }
+        None => shared.push_spawned(fiber),
     }
 }
 
