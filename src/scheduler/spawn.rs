@@ -104,8 +104,7 @@ fn enqueue(fiber: FiberPtr) {
 
 /// The join handle of `fiber` goes away, its result not taken.
 ///
-/// Most go as soon as the fiber is spawned. Then it stands in the LIFO slot of this worker, and while the
-/// worker is inside its gate nobody takes it out: no read-modify-write is needed.
+/// Most go as soon as the fiber is spawned, while it stands in the LIFO slot of this worker.
 ///
 /// # Safety
 ///
@@ -114,13 +113,8 @@ fn enqueue(fiber: FiberPtr) {
 pub(crate) unsafe fn drop_handle(fiber: FiberPtr) {
     // SAFETY: valid until the next switch; none comes here.
     let core = unsafe { Worker::current().as_ref() }.and_then(Worker::core);
-    if let Some(core) = core.filter(|core| core.slot.holds(fiber)) {
-        core.gate.enter();
-        let detached = core.slot.holds(fiber) && fiber.state().detach_queued();
-        core.gate.exit();
-        if detached {
-            return;
-        }
+    if core.is_some_and(|core| core.slot.detach(&core.gate, fiber)) {
+        return;
     }
     // SAFETY: passed on.
     unsafe { fiber::drop_handle(fiber) }
