@@ -28,10 +28,20 @@ mod locals;
 mod panic;
 mod reference;
 mod scopes;
-#[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu", not(miri)))]
+#[cfg(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    target_env = "gnu",
+    not(any(miri, feature = "dylib"))
+))]
 #[path = "seat_word_elf.rs"]
 mod seat_word;
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu", not(miri))))]
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    target_env = "gnu",
+    not(any(miri, feature = "dylib"))
+)))]
 #[path = "seat_word_any.rs"]
 mod seat_word;
 mod state;

@@ -7,6 +7,11 @@
 //! the word of the thread that it runs on. What is resolved beforehand, by the linker or when the
 //! program is loaded, is the word's distance from the segment's base, which all threads share (the
 //! initial-exec model; in an executable it becomes a constant).
+//!
+//! So a shared library that contains volt takes a word of what the C library sets aside for those that
+//! are loaded late: glibc has some, others none. And the symbol is hidden, but named where volt's
+//! generic code is instantiated: whoever links to a Rust dylib that contains volt does not find it, and
+//! the feature `dylib` is for them.
 
 use super::tls::Seat;
 use std::arch::{asm, global_asm};
