@@ -142,6 +142,7 @@ impl Shared {
 
     /// As `push_from_outside`, and counts the fiber, which was just spawned, before anybody can run it.
     /// The lock that the injector takes anyway makes one writer at a time of all who count.
+    #[inline(never)]
     pub(super) fn push_spawned(&self, fiber: FiberPtr) {
         let count = || self.injected.spawned.add(1);
         match self.mailbox_for(fiber) {
