@@ -1,7 +1,8 @@
 //! The typed control block: head, closure and result in one allocation.
 
+use super::blocks::{self, Memory};
 use super::header::{FiberPtr, Header, VTable};
-use super::{blocks, tls};
+use super::tls;
 use crate::primitives::sync::UnsafeCell;
 use crate::stack::StackSize;
 use std::alloc::Layout;
@@ -41,7 +42,7 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
         fail: Self::fail,
         drop_result: Self::drop_result,
         result: Self::result,
-        free: Self::free,
+        memory: Memory::of(Layout::new::<Self>()),
     };
 
     /// # Safety
@@ -57,15 +58,17 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
     /// # Safety
     ///
     /// Called once, by the worker that started the fiber, on the fiber's stack.
-    unsafe fn run(header: NonNull<Header>) {
+    unsafe fn run(header: NonNull<Header>) -> bool {
         // SAFETY: the closure is there, since the fiber was fresh; it is taken once.
         let closure = unsafe {
             let body = Self::body(header);
             ManuallyDrop::take(&mut (*body).closure)
         };
         let result = catch_unwind(AssertUnwindSafe(closure));
+        let owns = std::mem::needs_drop::<T>() || result.is_err();
         // SAFETY: the place is empty now, and nobody reads it before the fiber is done.
         unsafe { (*Self::body(header)).result = ManuallyDrop::new(result) };
+        owns
     }
 
     /// # Safety
@@ -96,37 +99,51 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
         // SAFETY: passed on.
         unsafe { Self::body(header).cast() }
     }
+}
 
-    /// # Safety
-    ///
-    /// Nobody uses the block any more, and its body is empty.
-    unsafe fn free(header: NonNull<Header>) {
-        // SAFETY: the head is dropped once; the union drops nothing by itself. `allocate` took the
-        // memory with this layout.
-        unsafe {
-            std::ptr::drop_in_place(header.as_ptr());
-            blocks::give(tls::blocks(), header.cast(), Layout::new::<Self>());
-        }
+/// What fibers of one closure and result have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind(&'static VTable);
+
+impl Kind {
+    #[inline(always)]
+    pub(crate) fn of<F: FnOnce() -> T, T>() -> Kind {
+        Kind(&Block::<F, T>::VTABLE)
     }
 }
 
-/// A fresh fiber that will run `closure`.
-///
-/// # Safety
-///
-/// `F` and `T` must live until the fiber is done and its result taken or dropped: the caller sees
-/// to that where they borrow. `spec.scheduler` outlives the fiber.
-pub(crate) unsafe fn allocate<F, T>(spec: Spec, closure: F) -> FiberPtr
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    let block = blocks::take(tls::blocks(), Layout::new::<Block<F, T>>()).cast::<Block<F, T>>();
-    // SAFETY: memory of this layout, written field by field.
-    unsafe {
-        Header::write(&raw mut (*block.as_ptr()).header, spec, &Block::<F, T>::VTABLE);
-        let body = Body { closure: ManuallyDrop::new(closure) };
-        (&raw mut (*block.as_ptr()).body).write(UnsafeCell::new(body));
+/// The control block of a fresh fiber, which has no closure yet; one that is dropped is lost. Made apart from
+/// the closure, so that all of it but moving the closure is compiled once.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Unfilled(NonNull<Header>);
+
+impl Unfilled {
+    #[inline(always)]
+    pub(crate) fn new(spec: Spec, kind: Kind) -> Unfilled {
+        let block = blocks::take(tls::blocks(), &kind.0.memory).cast::<Header>();
+        // SAFETY: memory for a block of this kind, whose head comes first.
+        unsafe { Header::write(block.as_ptr(), spec, kind.0) };
+        Unfilled(block)
     }
-    FiberPtr::from_non_null(block.cast())
+
+    /// The fresh fiber, which will run `closure`.
+    ///
+    /// # Safety
+    ///
+    /// `self` was made with the kind of `F` and `T`. They must live until the fiber is done and its
+    /// result taken or dropped: the caller sees to that where they borrow. The scheduler outlives the
+    /// fiber.
+    #[inline(always)]
+    pub(crate) unsafe fn fill<F, T>(self, closure: F) -> FiberPtr
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let block = self.0.cast::<Block<F, T>>();
+        let body = Body { closure: ManuallyDrop::new(closure) };
+        // SAFETY: memory for this block, whose body is empty.
+        unsafe { (&raw mut (*block.as_ptr()).body).write(UnsafeCell::new(body)) };
+        FiberPtr::from_non_null(self.0)
+    }
 }

@@ -8,6 +8,7 @@
 //! exchanges them by the hundred with the [`super::depot`], after the magazines of Bonwick and Adams.
 
 use super::depot;
+use crate::primitives::prefetch_lines_to_write;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -19,87 +20,120 @@ const LARGEST: usize = 512;
 pub(super) const SIZES: usize = LARGEST / STEP;
 const KEPT: usize = 256;
 
+/// So many blocks ahead of their use, those from the depot are fetched: they are in the cache of the
+/// processor that freed them.
+const AHEAD: usize = 3;
+/// Lines of a block with a small closure.
+const LINES: usize = 3;
+
 /// Empty blocks by size; used by one thread.
 #[derive(Debug)]
-pub(super) struct Blocks([UnsafeCell<Vec<NonNull<u8>>>; SIZES]);
+pub(super) struct Blocks([UnsafeCell<Shelf>; SIZES]);
+
+/// Empty blocks of one size, the newest last.
+#[derive(Debug)]
+struct Shelf {
+    blocks: Vec<NonNull<u8>>,
+    /// So many of the oldest came from the depot.
+    cold: usize,
+}
 
 /// The layout of the blocks of a size.
 fn layout_of(size: usize) -> Layout {
     Layout::from_size_align((size + 1) * STEP, ALIGN).expect("a small size")
 }
 
-/// The layout that a block of `layout` is really allocated with.
-const fn rounded(layout: Layout) -> Layout {
-    if layout.size() > LARGEST || layout.align() > ALIGN {
-        return layout;
-    }
-    let size = layout.size().div_ceil(STEP) * STEP;
-    match Layout::from_size_align(size, ALIGN) {
-        Ok(layout) => layout,
-        Err(_) => layout,
+/// What a block of some type takes, worked out when the program is compiled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    /// What the block is really allocated with.
+    layout: Layout,
+    /// Where empty ones are kept, if they are.
+    size: Option<usize>,
+}
+
+impl Memory {
+    pub(super) const fn of(layout: Layout) -> Memory {
+        if layout.size() > LARGEST || layout.align() > ALIGN {
+            return Memory { layout, size: None };
+        }
+        let steps = layout.size().div_ceil(STEP);
+        let Ok(layout) = Layout::from_size_align(steps * STEP, ALIGN) else { unreachable!() };
+        // Under a sanitizer none is kept, so that a use of a freed block is seen.
+        let kept = !cfg!(any(volt_asan, volt_tsan));
+        Memory { layout, size: if kept { Some(steps - 1) } else { None } }
     }
 }
 
 impl Blocks {
     pub(super) const fn new() -> Blocks {
-        Blocks([const { UnsafeCell::new(Vec::new()) }; SIZES])
+        Blocks([const { UnsafeCell::new(Shelf::new()) }; SIZES])
     }
 
     #[inline(always)]
-    fn pop(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let size = Self::size(layout)?;
+    fn pop(&self, memory: &Memory) -> Option<NonNull<u8>> {
+        let size = memory.size?;
         // SAFETY: one thread, and nothing that is called comes back here.
         let kept = unsafe { &mut *self.0[size].get() };
-        if kept.is_empty() {
-            Self::refill(kept, size);
-        }
-        kept.pop()
+        kept.pop(size)
     }
 
-    #[cold]
-    fn refill(kept: &mut Vec<NonNull<u8>>, size: usize) {
-        if let Some(batch) = depot::take(size) {
-            kept.extend(batch);
-        }
-    }
-
-    /// False if nothing of this layout is kept.
+    /// False if nothing of this kind is kept.
     #[inline(always)]
-    fn push(&self, layout: Layout, block: NonNull<u8>) -> bool {
-        let Some(size) = Self::size(layout) else { return false };
+    fn push(&self, memory: &Memory, block: NonNull<u8>) -> bool {
+        let Some(size) = memory.size else { return false };
         // SAFETY: as in `pop`.
         let kept = unsafe { &mut *self.0[size].get() };
-        if kept.len() == KEPT {
-            Self::spill(kept, size);
+        if kept.blocks.len() == KEPT {
+            kept.spill(size);
         }
-        kept.push(block);
+        kept.blocks.push(block);
         true
+    }
+}
+
+impl Shelf {
+    const fn new() -> Shelf {
+        Shelf { blocks: Vec::new(), cold: 0 }
+    }
+
+    #[inline(always)]
+    fn pop(&mut self, size: usize) -> Option<NonNull<u8>> {
+        if self.blocks.len() <= self.cold {
+            self.warm_up(size);
+        }
+        self.blocks.pop()
+    }
+
+    /// The block that comes out next is cold, or there is none.
+    #[inline(never)]
+    fn warm_up(&mut self, size: usize) {
+        if self.blocks.is_empty() {
+            self.blocks.extend(depot::take(size).into_iter().flatten());
+        }
+        self.cold = self.blocks.len().saturating_sub(1);
+        if let Some(ahead) = self.cold.checked_sub(AHEAD) {
+            prefetch_lines_to_write::<LINES>(self.blocks[ahead].as_ptr());
+        }
     }
 
     /// The older half goes to the depot: what was used last is warm.
     #[cold]
-    fn spill(kept: &mut Vec<NonNull<u8>>, size: usize) {
-        let batch: Vec<_> = kept.drain(..KEPT / 2).collect();
-        Self::put_away(batch, size);
+    fn spill(&mut self, size: usize) {
+        let batch: Vec<_> = self.blocks.drain(..KEPT / 2).collect();
+        self.cold = self.cold.saturating_sub(batch.len());
+        put_away(batch, size);
     }
+}
 
-    fn put_away(batch: Vec<NonNull<u8>>, size: usize) {
-        deallocate(depot::give(batch, size), size);
-    }
-
-    /// Under a sanitizer none is kept, so that a use of a freed block is seen.
-    #[inline(always)]
-    fn size(layout: Layout) -> Option<usize> {
-        let kept = layout.align() == ALIGN && layout.size() <= LARGEST;
-        (kept && !cfg!(any(volt_asan, volt_tsan))).then(|| layout.size() / STEP - 1)
-    }
+fn put_away(batch: Vec<NonNull<u8>>, size: usize) {
+    deallocate(depot::give(batch, size), size);
 }
 
 /// Memory for a block, from `here` if it has one.
 #[inline(always)]
-pub(super) fn take(here: Option<&Blocks>, layout: Layout) -> NonNull<u8> {
-    let layout = rounded(layout);
-    here.and_then(|here| here.pop(layout)).unwrap_or_else(|| allocate(layout))
+pub(super) fn take(here: Option<&Blocks>, memory: &Memory) -> NonNull<u8> {
+    here.and_then(|here| here.pop(memory)).unwrap_or_else(|| allocate(memory.layout))
 }
 
 /// Gives empty blocks of a size, which nobody has any more, back to the allocator.
@@ -121,20 +155,19 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 ///
 /// # Safety
 ///
-/// `block` came from [`take`] with this layout, and nobody uses it any more.
+/// `block` came from [`take`] with the same `memory`, and nobody uses it any more.
 #[inline(always)]
-pub(super) unsafe fn give(here: Option<&Blocks>, block: NonNull<u8>, layout: Layout) {
-    let layout = rounded(layout);
-    if !here.is_some_and(|here| here.push(layout, block)) {
-        // SAFETY: allocated with the rounded layout.
-        unsafe { dealloc(block.as_ptr(), layout) };
+pub(super) unsafe fn give(here: Option<&Blocks>, block: NonNull<u8>, memory: &Memory) {
+    if !here.is_some_and(|here| here.push(memory, block)) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(block.as_ptr(), memory.layout) };
     }
 }
 
 impl Drop for Blocks {
     fn drop(&mut self) {
         for (size, cell) in self.0.iter_mut().enumerate() {
-            Self::put_away(std::mem::take(cell.get_mut()), size);
+            put_away(std::mem::take(&mut cell.get_mut().blocks), size);
         }
     }
 }
@@ -146,32 +179,32 @@ mod tests {
     use crate::primitives::clock::Moment;
     use std::time::Duration;
 
-    const LAYOUT: Layout = Layout::new::<[u128; 30]>();
+    const MEMORY: Memory = Memory::of(Layout::new::<[u128; 30]>());
 
     #[test]
     fn what_one_thread_frees_another_takes() {
         let (here, there) = (Blocks::new(), Blocks::new());
-        let taken: Vec<_> = (0..2 * KEPT).map(|_| take(Some(&here), LAYOUT)).collect();
+        let taken: Vec<_> = (0..2 * KEPT).map(|_| take(Some(&here), &MEMORY)).collect();
         for block in &taken {
             // SAFETY: taken above, once.
-            unsafe { give(Some(&there), *block, LAYOUT) };
+            unsafe { give(Some(&there), *block, &MEMORY) };
         }
         // Half of what there was room for stays there, the rest has gone to the depot.
-        let mut again: Vec<_> = (0..KEPT / 2).map(|_| take(Some(&here), LAYOUT)).collect();
+        let mut again: Vec<_> = (0..KEPT / 2).map(|_| take(Some(&here), &MEMORY)).collect();
         assert!(again.iter().all(|block| taken.contains(block)), "not from the depot");
         again.sort();
         again.dedup();
         assert_eq!(again.len(), KEPT / 2, "given out twice");
         // SAFETY: as above.
-        again.into_iter().for_each(|block| unsafe { give(Some(&here), block, LAYOUT) });
+        again.into_iter().for_each(|block| unsafe { give(Some(&here), block, &MEMORY) });
     }
 
     #[test]
     fn what_was_not_needed_for_a_while_goes_back() {
         // Of a size that no fiber here has.
-        const LAYOUT: Layout = Layout::new::<[u128; 32]>();
+        const MEMORY: Memory = Memory::of(Layout::new::<[u128; 32]>());
         const AGE: Duration = Duration::from_secs(1000);
-        let size = Blocks::size(LAYOUT).unwrap();
+        let size = MEMORY.size.unwrap();
         let batch = || (0..KEPT).map(|_| allocate(layout_of(size))).collect::<Vec<_>>();
         let trim = |at: Moment| depot::trim_size(size, at.saturating_add(AGE), AGE);
         assert!(depot::give(batch(), size).is_empty());
@@ -190,8 +223,8 @@ mod tests {
     #[test]
     fn plain_threads_put_away_only_so_much() {
         // Of a size that no fiber here has.
-        const LAYOUT: Layout = Layout::new::<[u128; 28]>();
-        let size = Blocks::size(LAYOUT).unwrap();
+        const MEMORY: Memory = Memory::of(Layout::new::<[u128; 28]>());
+        let size = MEMORY.size.unwrap();
         let batch = || (0..KEPT / 2).map(|_| allocate(layout_of(size))).collect::<Vec<_>>();
         let refused = |_: &i32| {
             let refused = depot::give(batch(), size);

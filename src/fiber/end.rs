@@ -156,13 +156,23 @@ impl Seen for Unseen {
     unsafe fn not_yet(_: FiberPtr) {}
 }
 
+/// What a fiber's code has left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// A result whose destructor may do anything.
+    Result,
+    /// One without a destructor, so nothing that anybody would have to drop.
+    Nothing,
+}
+
 /// Publishes the end of a fiber and frees its block if nobody holds it. The block is not the
 /// caller's any more after it, and nobody outside sees it.
 ///
 /// # Safety
 ///
 /// The result is in its place; called once.
-pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Woken {
+#[inline]
+pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr, left: Left) -> Woken {
     if fiber.state().load().has_join_handle() {
         let mut join = fiber.join().lock();
         // SAFETY: called by the fiber, or by whoever ends it in its place.
@@ -176,10 +186,13 @@ pub(super) unsafe fn complete<S: Seen>(fiber: FiberPtr) -> Woken {
         unsafe { S::not_yet(fiber) };
     }
     // The join handle is gone for good: the result is the fiber's own to drop.
-    // SAFETY: the result is there.
-    unsafe { drop_own_result(fiber) };
-    // SAFETY: at its end; the result's destructor may have made some.
-    unsafe { drop_locals(fiber) };
+    if left == Left::Result {
+        // SAFETY: the result is there; its destructor may have made locals.
+        unsafe {
+            drop_own_result(fiber);
+            drop_locals(fiber);
+        }
+    }
     // SAFETY: as above.
     unsafe { S::before_end(fiber) };
     if !fiber.state().load().is_exclusive() {
@@ -228,7 +241,7 @@ pub(crate) fn unlink_joiner(fiber: FiberPtr, joiner: &Joiner) {
 /// # Safety
 ///
 /// The caller is the join handle and does not use the fiber afterwards.
-#[inline]
+#[inline(never)]
 pub(crate) unsafe fn drop_handle(fiber: FiberPtr) {
     if fiber.state().detach().is_err() {
         // SAFETY: passed on; the fiber was done first.

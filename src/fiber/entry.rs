@@ -4,7 +4,7 @@
 //! fresh one with a stack of the same size, that one starts right here, without a switch.
 
 use super::block::Payload;
-use super::end::{Seen, Unseen, Woken, complete};
+use super::end::{Left, Seen, Unseen, Woken, complete};
 use super::header::FiberPtr;
 use super::scopes::{Limit, Owner};
 use crate::context::Context;
@@ -51,9 +51,9 @@ pub(crate) extern "C" fn entry<H: Host>(transfer: usize) -> ! {
     let mut fiber = unsafe { H::arrive(transfer) };
     loop {
         // SAFETY: the host hands over a fiber that it has just started, and whose stack this is.
-        unsafe { run(fiber) };
+        let result = unsafe { run(fiber) };
         // SAFETY: the fiber's code is over; result and locals are settled.
-        let (flow, woken) = unsafe { (H::ended(fiber), complete::<H>(fiber)) };
+        let (flow, woken) = unsafe { (H::ended(fiber), complete::<H>(fiber, result)) };
         // SAFETY: at the base, with nothing left that needs a drop.
         fiber = unsafe { H::finished(flow, woken) };
     }
@@ -65,11 +65,12 @@ pub(crate) extern "C" fn entry<H: Host>(transfer: usize) -> ! {
 ///
 /// The fiber was started, once, by the caller, which runs on its stack.
 #[inline]
-unsafe fn run(fiber: FiberPtr) {
+unsafe fn run(fiber: FiberPtr) -> Left {
     // SAFETY: started once.
-    unsafe { (fiber.vtable.run)(fiber.as_non_null()) };
+    let owns = unsafe { (fiber.vtable.run)(fiber.as_non_null()) };
     // SAFETY: at its end.
     unsafe { drop_locals(fiber) };
+    if owns { Left::Result } else { Left::Nothing }
 }
 
 /// # Safety
@@ -77,6 +78,18 @@ unsafe fn run(fiber: FiberPtr) {
 /// Called by the fiber itself, at its end.
 #[inline]
 pub(super) unsafe fn drop_locals(fiber: FiberPtr) {
+    // SAFETY: the fiber's own.
+    if fiber.locals.with(|locals| unsafe { (*locals).has_had_any() }) {
+        // SAFETY: passed on.
+        unsafe { drop_some_locals(fiber) };
+    }
+}
+
+/// # Safety
+///
+/// As `drop_locals`.
+#[cold]
+unsafe fn drop_some_locals(fiber: FiberPtr) {
     // SAFETY: the fiber's own; the reference ends before a destructor runs.
     let mut pop = || fiber.locals.with_mut(|locals| unsafe { (*locals).pop() });
     let Some(first) = pop() else { return };
@@ -96,7 +109,7 @@ pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Woken {
     // SAFETY: started, not run.
     unsafe {
         (fiber.vtable.fail)(fiber.as_non_null(), payload);
-        complete::<Unseen>(fiber)
+        complete::<Unseen>(fiber, Left::Result)
     }
 }
 

@@ -3,12 +3,14 @@
 //! One allocation holds the head, the closure and, in the closure's place, the result. The first
 //! cache line has what every switch touches; what is read once in a fiber's life comes after it.
 
+use super::blocks::{self, Memory};
 use super::end::Join;
 use super::locals::Locals;
 use super::reference::FiberRef;
 use super::scopes::Scopes;
 use super::state::{Ends, State};
 use super::thread::ThreadBlock;
+use super::tls;
 use super::waiter::WaiterPtr;
 use super::word::Outcome;
 use crate::context::Context;
@@ -38,16 +40,17 @@ impl WaitInfo {
 /// What only the typed block knows, reached from the head.
 #[derive(Debug)]
 pub(super) struct VTable {
-    /// Runs the closure, catches its panic, leaves the result in its place.
-    pub(super) run: unsafe fn(NonNull<Header>),
+    /// Runs the closure, catches its panic, leaves the result in its place. False if nothing happens
+    /// where that result is dropped.
+    pub(super) run: unsafe fn(NonNull<Header>) -> bool,
     /// Drops a closure that will not run and leaves the payload as the result.
     pub(super) fail: unsafe fn(NonNull<Header>, super::block::Payload),
     /// Drops the result in place; panics of its destructor come out.
     pub(super) drop_result: unsafe fn(NonNull<Header>),
     /// The address of the result.
     pub(super) result: unsafe fn(NonNull<Header>) -> *mut (),
-    /// Frees the block; closure and result are gone.
-    pub(super) free: unsafe fn(NonNull<Header>),
+    /// What the block takes.
+    pub(super) memory: Memory,
 }
 
 /// The head of a control block.
@@ -316,8 +319,13 @@ impl FiberPtr {
     ///
     /// Invariant 1 gave the caller this right; nobody uses the block after it.
     pub(crate) unsafe fn free(self) {
-        // SAFETY: passed on.
-        unsafe { (self.vtable.free)(self.0) }
+        let memory = &self.vtable.memory;
+        // SAFETY: the head is dropped once; closure and result are gone. The block was taken with
+        // what its table says.
+        unsafe {
+            std::ptr::drop_in_place(self.0.as_ptr());
+            blocks::give(tls::blocks(), self.0.cast(), memory);
+        }
     }
 
     /// Waits as the calling fiber, which runs here, but by blocking its thread.

@@ -44,6 +44,12 @@ impl Deref for FiberPtr {
     }
 }
 
+impl std::fmt::Debug for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.state.fmt(f)
+    }
+}
+
 impl Header {
     fn check(&self) {
         // SAFETY: loom checks that nobody writes meanwhile.
@@ -129,6 +135,10 @@ impl FiberPtr {
 
     pub(crate) fn as_non_null(self) -> NonNull<Header> {
         self.0
+    }
+
+    pub(crate) fn as_ptr(self) -> *mut Header {
+        self.0.as_ptr()
     }
 
     pub(crate) fn as_waiter(self) -> WaiterPtr {

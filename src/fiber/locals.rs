@@ -37,6 +37,12 @@ impl Locals {
         pointer
     }
 
+    /// False if there is nothing to drop.
+    #[inline(always)]
+    pub(super) fn has_had_any(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Takes the newest value, so that it is dropped while the table can be used.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Box<dyn Any>> {

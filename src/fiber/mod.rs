@@ -28,6 +28,22 @@ mod locals;
 mod panic;
 mod reference;
 mod scopes;
+#[cfg(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    target_env = "gnu",
+    not(any(miri, feature = "dylib"))
+))]
+#[path = "seat_word_elf.rs"]
+mod seat_word;
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    target_env = "gnu",
+    not(any(miri, feature = "dylib"))
+)))]
+#[path = "seat_word_any.rs"]
+mod seat_word;
 mod state;
 mod thread;
 mod tls;
@@ -37,7 +53,7 @@ mod word;
 
 pub(crate) use asleep::asleep;
 pub(crate) use batch::Batch;
-pub(crate) use block::{Spec, allocate};
+pub(crate) use block::{Kind, Spec, Unfilled};
 pub(crate) use depot::{empty as empty_depot, has_news, is_any_idle as is_any_block_idle, trim};
 pub(crate) use end::{Joiner, Seen, Woken, drop_handle, has_ended, link_joiner, unlink_joiner};
 pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};

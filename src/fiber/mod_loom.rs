@@ -18,7 +18,7 @@ mod waiters;
 mod word;
 
 pub(crate) use batch::Batch;
-pub(crate) use header::FiberPtr;
+pub(crate) use header::{FiberPtr, Header};
 pub(crate) use interrupt::Interrupt;
 pub(crate) use reference::{FiberRef, release_block};
 pub(crate) use scopes::Limit;

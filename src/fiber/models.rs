@@ -1,7 +1,9 @@
 //! Under loom: a fiber's end, its join handle and its counted references, in any order: the result is
 //! dropped once, the block freed once and not touched afterwards, and a joiner wakes.
 
-use super::end::{Joiner, Unseen, complete, drop_handle, has_ended, link_joiner, unlink_joiner};
+use super::end::{
+    Joiner, Left, Unseen, complete, drop_handle, has_ended, link_joiner, unlink_joiner,
+};
 use super::reference::FiberRef;
 use super::*;
 use crate::primitives::models::check;
@@ -31,7 +33,7 @@ fn end(fiber: FiberPtr) {
     // SAFETY: called once, by the thread that stands for the fiber.
     let woken = unsafe {
         fiber.put_result();
-        complete::<Unseen>(fiber)
+        complete::<Unseen>(fiber, Left::Result)
     };
     woken.each(|wake| run(Some(wake)));
 }

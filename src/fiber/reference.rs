@@ -95,10 +95,11 @@ impl FiberPtr {
     /// entry was left over.
     #[inline(always)]
     pub(crate) fn admit(self) -> bool {
-        self.state().load().is_plain() || self.admit_fresh()
+        let now = self.state().load();
+        now.is_plain() || self.state().start_if_exclusive(now) || self.admit_fresh()
     }
 
-    #[inline]
+    #[inline(never)]
     fn admit_fresh(self) -> bool {
         loop {
             let now = self.state().load();

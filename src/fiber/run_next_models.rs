@@ -1,7 +1,7 @@
 //! Under loom: a fiber that its joiner starts out of turn, while its queue entry is still on its way to
 //! a worker: it is started once, stands in one place at a time, and its block outlives the entry.
 
-use super::end::{Unseen, Woken, complete, has_ended};
+use super::end::{Left, Unseen, Woken, complete, has_ended};
 use super::*;
 use crate::primitives::models::check;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +59,7 @@ impl World {
                 // SAFETY: the fiber's own, at its end; nobody waits for it.
                 let woken = unsafe {
                     fiber.put_result();
-                    complete::<Unseen>(fiber)
+                    complete::<Unseen>(fiber, Left::Result)
                 };
                 assert!(matches!(woken, Woken::Nobody));
             }

@@ -115,14 +115,23 @@ impl State {
     #[inline]
     #[must_use]
     pub(crate) fn start(&self) -> bool {
-        let now = self.load();
-        if now.is_exclusive() {
-            // Only the runtime, which holds the one queue entry, can reach the word.
-            debug_assert!(now.is_fresh(), "{now:?}");
-            self.word.store(now.with_phase(ACTIVE).0, Ordering::Relaxed);
+        if self.start_if_exclusive(self.load()) {
             return true;
         }
         self.update(|now| now.is_fresh().then(|| now.with_phase(ACTIVE))).is_ok()
+    }
+
+    /// As [`start`](State::start), where `now` says that nobody but the caller, who has the queue entry
+    /// of a fiber that is fresh or stale, can reach the word.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn start_if_exclusive(&self, now: Snapshot) -> bool {
+        // A stale entry holds a reference.
+        if now.is_exclusive() {
+            debug_assert!(now.is_fresh(), "{now:?}");
+            self.word.store(now.with_phase(ACTIVE).0, Ordering::Relaxed);
+        }
+        now.is_exclusive()
     }
 
     /// Fresh to active, by the fiber's joiner, while an entry in some queue is still to start it. The
@@ -263,6 +272,22 @@ impl State {
     #[inline]
     pub(crate) fn detach(&self) -> Result<(), Snapshot> {
         self.update(|now| (!now.is_done()).then_some(Snapshot(now.0 & !JOIN))).map(|_| ())
+    }
+
+    /// As [`detach`](State::detach), of a fiber that has not started and that the caller keeps from being
+    /// taken out of its queue meanwhile. False, and nothing done, if somebody else may reach the word.
+    ///
+    /// The join handle, which is the caller's, and that queue are the ways to a fresh fiber's word, where
+    /// there are no references: who finds it in the queue later sees the store by way of the queue.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn detach_queued(&self) -> bool {
+        let now = self.load();
+        let alone = now.is_fresh() && !now.is_shared();
+        if alone {
+            self.word.store(now.0 & !JOIN, Ordering::Relaxed);
+        }
+        alone
     }
 
     /// From now on the count of references decides. Called once, under the join lock.

@@ -1,14 +1,14 @@
 //! What belongs to a thread: its seat if it runs fibers, its block if it waits as a plain thread.
 //!
-//! The crate's one file with `thread_local!`. A fiber may go on upon another thread after any
-//! switch, and the compiler may keep the address of a thread-local over the switch, so the seat is
-//! read only through [`seat`], which is never inlined and has a side effect that the compiler cannot
-//! see through: two calls are never merged. Nothing else here is reached from a fiber.
+//! A fiber may go on upon another thread after any switch, and the compiler may keep the address of a
+//! thread-local over the switch, so the seat is read only through [`seat`], which leaves nothing to
+//! keep (`seat_word_*.rs`). The other functions here that fibers call are never inlined.
 
 use super::blocks::Blocks;
 use super::header::FiberPtr;
 use super::locals::Locals;
 use super::scopes::Marks;
+use super::seat_word;
 use super::thread::ThreadBlock;
 use crate::primitives::clock::Moment;
 use crate::primitives::random::seed;
@@ -61,8 +61,6 @@ impl Seat {
 }
 
 thread_local! {
-    /// The worker's seat while the thread runs fibers. No destructor, so it can always be read.
-    static SEAT: Cell<*const Seat> = const { Cell::new(ptr::null()) };
     /// The thread as a waiter; made at its first wait.
     static BLOCK: RefCell<Option<Arc<ThreadBlock>>> = const { RefCell::new(None) };
     /// What [`random`] goes on from; 0 until its first use.
@@ -86,12 +84,9 @@ impl Drop for PlainLocals {
 /// The seat of this thread, or null for a plain thread.
 ///
 /// Valid until the calling fiber's next switch (on a worker: until the thread leaves the seat).
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn seat() -> *const Seat {
-    let seat = SEAT.with(Cell::get);
-    // SAFETY: empty; it keeps the function from being seen as pure.
-    unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
-    seat
+    seat_word::get()
 }
 
 /// The calling thread as biased locks know it: by its seat, so that a plain thread gets no bias.
@@ -104,9 +99,10 @@ pub(crate) fn caller() -> Caller {
 }
 
 /// Sets this thread's seat and returns the former one. Called on the worker's own stack.
-#[inline(never)]
 pub(crate) fn set_seat(seat: *const Seat) -> *const Seat {
-    SEAT.with(|cell| cell.replace(seat))
+    let before = seat_word::get();
+    seat_word::set(seat);
+    before
 }
 
 /// The fiber that the caller runs on; `None` on a plain thread and on a worker's own stack.
@@ -177,7 +173,7 @@ pub(crate) fn random() -> u32 {
         random.set(state);
         state
     });
-    // SAFETY: empty; as in `seat`.
+    // SAFETY: empty; it keeps the function from being seen as pure.
     unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
     (state >> 32) as u32
 }

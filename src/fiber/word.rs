@@ -129,6 +129,7 @@ impl Snapshot {
         self.0 & flag != 0
     }
 
+    #[inline(always)]
     pub(crate) fn is_fresh(self) -> bool {
         self.phase() == FRESH
     }
@@ -139,6 +140,7 @@ impl Snapshot {
         self.phase() != FRESH && !self.is(STALE)
     }
 
+    #[inline(always)]
     pub(crate) fn is_stale(self) -> bool {
         self.is(STALE)
     }
@@ -153,24 +155,29 @@ impl Snapshot {
         self.is(BLOCKS)
     }
 
+    #[inline(always)]
     pub(crate) fn is_done(self) -> bool {
         self.phase() == DONE
     }
 
+    #[inline(always)]
     pub(crate) fn has_join_handle(self) -> bool {
         self.is(JOIN)
     }
 
+    #[inline(always)]
     pub(crate) fn is_cancelled(self) -> bool {
         self.is(CANCEL)
     }
 
     /// Counted references have existed.
+    #[inline(always)]
     pub(crate) fn is_shared(self) -> bool {
         self.is(SHARED)
     }
 
     /// Nobody but the runtime holds the block.
+    #[inline(always)]
     pub(crate) fn is_exclusive(self) -> bool {
         !self.is(JOIN | SHARED)
     }

@@ -61,6 +61,21 @@ pub(crate) fn prefetch_lines<const N: usize>(place: *const u8) {
     }
 }
 
+/// As [`prefetch_lines`], of what another processor has written and this one is about to overwrite.
+#[inline(always)]
+pub(crate) fn prefetch_lines_to_write<const N: usize>(place: *const u8) {
+    for line in 0..N {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a hint, which touches nothing.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_ET0>(place.wrapping_add(line * LINE).cast());
+        }
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
+        let _ = (place, line);
+    }
+}
+
 /// The line at `place` will be needed soon. Any address will do.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {

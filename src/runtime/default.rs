@@ -1,11 +1,10 @@
 //! The default runtime: started by the first use from a plain thread, never stopped.
 
 use super::builder::Builder;
-use super::handle::with_scheduler_here;
 use super::join::JoinHandle;
 use super::runtime::Runtime;
 use crate::primitives::sync::OnceLock;
-use crate::scheduler::{Shared, SpawnOptions};
+use crate::scheduler::{Shared, SpawnOptions, Target};
 use std::io;
 
 /// The runtime of calls from plain threads.
@@ -55,5 +54,9 @@ where
     T: Send,
 {
     // SAFETY: passed on.
-    with_scheduler_here(|shared: &Shared| unsafe { JoinHandle::spawn(shared, options, f) })
+    unsafe { JoinHandle::spawn(Target::HereOr(default_scheduler), options, f) }
+}
+
+fn default_scheduler() -> &'static Shared {
+    &default_runtime().handle().0
 }

@@ -5,7 +5,7 @@ use super::join::JoinHandle;
 use crate::park;
 use crate::primitives::sync::Arc;
 use crate::scheduler::{
-    self, BlockingSite, BlockingStats, FiberReport, Shared, SpawnOptions, WorkerStats,
+    self, BlockingSite, BlockingStats, FiberReport, Shared, SpawnOptions, Target, WorkerStats,
 };
 use std::panic::Location;
 
@@ -108,7 +108,7 @@ impl Handle {
     {
         let options = SpawnOptions { name: None, size: None, site: Location::caller() };
         // SAFETY: both are 'static.
-        unsafe { JoinHandle::spawn(&self.0, options, f) }
+        unsafe { JoinHandle::spawn(Target::On(&self.0), options, f) }
     }
 
     /// Counters at this moment.

@@ -3,7 +3,7 @@
 use crate::cancel;
 use crate::fiber::{self, FiberPtr, Joiner, release_block};
 use crate::park::{self, Outcome, Parking, Wait};
-use crate::scheduler::{self, Shared, SpawnOptions};
+use crate::scheduler::{self, SpawnOptions, Target};
 use std::fmt;
 use std::marker::PhantomData;
 use std::thread;
@@ -44,13 +44,13 @@ impl<T> JoinHandle<T> {
     ///
     /// What `f` and its result borrow must outlive the fiber and its result.
     #[inline]
-    pub(crate) unsafe fn spawn<F>(shared: &Shared, options: SpawnOptions, f: F) -> JoinHandle<T>
+    pub(crate) unsafe fn spawn<F>(target: Target<'_>, options: SpawnOptions, f: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send,
         T: Send,
     {
         // SAFETY: passed on.
-        let fiber = unsafe { scheduler::spawn(shared, options, f) }.ok();
+        let fiber = unsafe { scheduler::spawn(target, options, f) }.ok();
         JoinHandle { fiber, result: PhantomData }
     }
 
@@ -173,7 +173,7 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         if let Some(fiber) = self.fiber.take() {
             // SAFETY: this is the join handle.
-            unsafe { fiber::drop_handle(fiber) };
+            unsafe { scheduler::drop_handle(fiber) };
         }
     }
 }

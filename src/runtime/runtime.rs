@@ -8,7 +8,7 @@ use crate::fiber::{self, Owner};
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex};
-use crate::scheduler::{self, FiberReport, Shared, SpawnOptions};
+use crate::scheduler::{self, FiberReport, Shared, SpawnOptions, Target};
 use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -175,7 +175,7 @@ impl Runtime {
         );
         let options = SpawnOptions { name: None, size: None, site: Location::caller() };
         // SAFETY: from here on nothing unwinds but `finish`, after the fiber's end.
-        let fiber = unsafe { JoinHandle::spawn(self.shared(), options, f) };
+        let fiber = unsafe { JoinHandle::spawn(Target::On(self.shared()), options, f) };
         if let Some(driven) = &self.driven {
             let _driver = driven.lock();
             let bound = park::bound();

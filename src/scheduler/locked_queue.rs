@@ -47,12 +47,19 @@ impl LockedQueue {
 
     /// Appends `fiber`; gives it back if the queue has been closed.
     pub(crate) fn push(&self, fiber: FiberPtr) -> Result<(), FiberPtr> {
+        self.push_and(fiber, || ())
+    }
+
+    /// As [`push`](Self::push), and does `also`, a few instructions, under the lock.
+    #[inline]
+    pub(crate) fn push_and(&self, fiber: FiberPtr, also: impl FnOnce()) -> Result<(), FiberPtr> {
         let mut inner = self.inner.lock();
         if inner.closed {
             return Err(fiber);
         }
         inner.fibers.push_back(fiber);
         self.len.store(inner.fibers.len(), Ordering::Release);
+        also();
         Ok(())
     }
 

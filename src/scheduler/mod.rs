@@ -57,7 +57,8 @@ pub(crate) use schedule::wake;
 pub(crate) use shared::{Shared, Starter};
 pub use sites::BlockingSite;
 pub(crate) use spawn::{
-    SpawnOptions, count_budget_yield, current, current_worker_index, is_here, release, spawn,
+    SpawnOptions, Target, count_budget_yield, current, current_worker_index, drop_handle, is_here,
+    release, spawn,
 };
 pub use stats::WorkerStats;
 pub use supervisor::Stall;

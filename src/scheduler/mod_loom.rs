@@ -7,3 +7,4 @@ mod locked_queue;
 mod parker;
 mod poller_seat;
 mod ring;
+mod slot;

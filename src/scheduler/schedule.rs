@@ -57,8 +57,14 @@ impl Worker<'_> {
         let displaced = core.slot.put(fiber);
         core.gate.exit();
         if let Some(displaced) = displaced {
-            self.push_back(displaced);
+            self.displace(displaced);
         }
+    }
+
+    /// Apart from `push_woken`, which would save registers for it whether it is needed or not.
+    #[inline(never)]
+    fn displace(&self, fiber: FiberPtr) {
+        self.push_back(fiber);
     }
 
     /// A fiber that let others go first.
@@ -128,13 +134,37 @@ impl Shared {
         if !self.may_move(fiber) {
             return self.push_home(fiber);
         }
-        let target = match self.config.force_migrate {
-            true => self.pick_to_migrate(fiber),
-            false => self.place(),
-        };
-        match target {
+        match self.mailbox_for(fiber) {
             Some(core) => self.push_mail(core, fiber),
             None => self.push_to_injector(fiber),
+        }
+    }
+
+    /// As `push_from_outside`, and counts the fiber, which was just spawned, before anybody can run it.
+    /// The lock that the injector takes anyway makes one writer at a time of all who count.
+    #[inline(never)]
+    pub(super) fn push_spawned(&self, fiber: FiberPtr) {
+        let count = || self.injected.spawned.add(1);
+        match self.mailbox_for(fiber) {
+            None => match self.injector.push_and(fiber, count) {
+                Ok(()) => self.notify(),
+                Err(fiber) => {
+                    self.outside.spawned.add_shared(1);
+                    self.abandon(fiber);
+                }
+            },
+            Some(core) => {
+                self.outside.spawned.add_shared(1);
+                self.push_mail(core, fiber);
+            }
+        }
+    }
+
+    /// The core whose mailbox gets a fiber that may move; `None` for the injector.
+    fn mailbox_for(&self, fiber: FiberPtr) -> Option<usize> {
+        match self.config.force_migrate {
+            true => self.pick_to_migrate(fiber),
+            false => self.place(),
         }
     }
 

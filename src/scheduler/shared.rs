@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) poller: PollerSeat,
     /// Counts what plain threads do.
     pub(super) outside: CachePadded<Stats>,
+    /// Counts what plain threads put into the injector as they spawn it; written under its lock.
+    pub(super) injected: CachePadded<Stats>,
     /// Workers leave once this is set and they find no work.
     pub(super) stopping: AtomicBool,
     /// Threads that run fibers, or may: workers, and those who wait for a core.
@@ -103,6 +105,7 @@ impl Shared {
             moves_freely: config.migrate == Migrate::Anytime && !config.force_migrate,
             poller: PollerSeat::new(),
             outside: CachePadded::new(Stats::default()),
+            injected: CachePadded::new(Stats::default()),
             stopping: AtomicBool::new(false),
             threads: AtomicUsize::new(0),
             drivers: AtomicUsize::new(0),
@@ -275,7 +278,7 @@ impl Shared {
     }
 
     fn counters(&self) -> impl Iterator<Item = &Stats> {
-        self.cores.iter().map(|core| &*core.stats).chain([&*self.outside])
+        self.cores.iter().map(|core| &*core.stats).chain([&*self.outside, &*self.injected])
     }
 
     /// Fibers that wait in each worker's queues, and in the queue that all share.
@@ -291,7 +294,9 @@ impl Shared {
     /// What each worker counted, and what others counted on top of that.
     pub(crate) fn counted(&self) -> (Vec<WorkerStats>, WorkerStats) {
         let workers = self.cores.iter().map(|core| core.stats.snapshot()).collect();
-        (workers, self.outside.snapshot())
+        let mut others = self.outside.snapshot();
+        others += self.injected.snapshot();
+        (workers, others)
     }
 
     pub(crate) fn blocking_sites(&self) -> Vec<BlockingSite> {

@@ -2,7 +2,7 @@
 
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::fiber::{self, FiberPtr, Spec};
+use crate::fiber::{self, FiberPtr, Kind, Spec, Unfilled};
 use crate::primitives::sync::Arc;
 use crate::stack::StackSize;
 use std::panic::Location;
@@ -19,8 +19,15 @@ pub(crate) struct SpawnOptions {
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
-/// Makes a fiber that will run `f` on `shared`, and enqueues it. Its join handle exists: the caller
-/// holds it.
+/// On which scheduler a fiber is spawned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target<'a> {
+    On(&'a Shared),
+    /// The caller's, or, on a plain thread, this one.
+    HereOr(fn() -> &'static Shared),
+}
+
+/// Makes a fiber that will run `f`, and enqueues it. Its join handle exists: the caller holds it.
 ///
 /// # Safety
 ///
@@ -31,7 +38,7 @@ pub(crate) struct Stopped;
 /// [`Stopped`] with nothing spawned; `f` is dropped.
 #[inline]
 pub(crate) unsafe fn spawn<F, T>(
-    shared: &Shared,
+    target: Target<'_>,
     options: SpawnOptions,
     f: F,
 ) -> Result<FiberPtr, Stopped>
@@ -39,14 +46,39 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let worker = Worker::current();
-    // SAFETY: valid until the next switch; none comes here.
-    let worker = unsafe { worker.as_ref() }
-        .filter(|worker| std::ptr::eq(worker.shared, shared) && worker.core().is_some());
+    let unfilled = make(target, options, Kind::of::<F, T>())?;
+    // SAFETY: of this kind; the scheduler outlives its fibers (`Shared::of`); the rest is passed on.
+    let fiber = unsafe { unfilled.fill(f) };
+    enqueue(fiber);
+    Ok(fiber)
+}
+
+/// The worker that the caller is on, if it is one of `shared` and has a core.
+///
+/// Valid until the calling fiber's next switch.
+#[inline(always)]
+fn worker_of<'a>(shared: &Shared) -> Option<&'a Worker<'a>> {
+    // SAFETY: as said above.
+    unsafe { Worker::current().as_ref() }
+        .filter(|worker| std::ptr::eq(worker.shared, shared) && worker.core().is_some())
+}
+
+/// What of a spawn comes before the closure. Not inlined, nor is what comes after it: it would be in
+/// every caller's crate, once for each closure.
+#[inline(never)]
+fn make(target: Target<'_>, options: SpawnOptions, kind: Kind) -> Result<Unfilled, Stopped> {
+    let shared = match target {
+        Target::On(shared) => shared,
+        Target::HereOr(other) => match current() {
+            // SAFETY: it lives while one of its workers runs us.
+            Some(here) => unsafe { &*here },
+            None => other(),
+        },
+    };
     if shared.is_stopping() {
         return Err(Stopped);
     }
-    let sampled = worker.is_some_and(|worker| worker.own().sampler.take(options.site));
+    let sampled = worker_of(shared).is_some_and(|worker| worker.own().sampler.take(options.site));
     let spec = Spec {
         scheduler: std::ptr::from_ref(shared).cast(),
         site: options.site,
@@ -54,19 +86,38 @@ where
         size: options.size.unwrap_or(shared.config.stack_size),
         sampled,
     };
-    // SAFETY: passed on; the scheduler outlives its fibers (`Shared::of`).
-    let fiber = unsafe { fiber::allocate(spec, f) };
-    match worker {
+    Ok(Unfilled::new(spec, kind))
+}
+
+#[inline(never)]
+fn enqueue(fiber: FiberPtr) {
+    // SAFETY: the fiber is not done, so its scheduler is there.
+    let shared = unsafe { &*Shared::of(fiber) };
+    match worker_of(shared) {
         Some(worker) => {
             worker.held().stats.spawned.add(1);
             worker.push_woken(fiber);
         }
-        None => {
-            shared.outside.spawned.add_shared(1);
-            shared.push_from_outside(fiber);
-        }
+        None => shared.push_spawned(fiber),
     }
-    Ok(fiber)
+}
+
+/// The join handle of `fiber` goes away, its result not taken.
+///
+/// Most go as soon as the fiber is spawned, while it stands in the LIFO slot of this worker.
+///
+/// # Safety
+///
+/// The caller is the join handle and does not use the fiber afterwards.
+#[inline(never)]
+pub(crate) unsafe fn drop_handle(fiber: FiberPtr) {
+    // SAFETY: valid until the next switch; none comes here.
+    let core = unsafe { Worker::current().as_ref() }.and_then(Worker::core);
+    if core.is_some_and(|core| core.slot.detach(&core.gate, fiber)) {
+        return;
+    }
+    // SAFETY: passed on.
+    unsafe { fiber::drop_handle(fiber) }
 }
 
 /// The scheduler whose worker the caller is on, if it is on one.

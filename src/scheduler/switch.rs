@@ -348,6 +348,7 @@ unsafe fn set_owner(fiber: FiberPtr, owner: *mut ()) {
 pub(super) struct Scheduler;
 
 impl Seen for Scheduler {
+    #[inline(always)]
     unsafe fn before_end(fiber: FiberPtr) {
         // SAFETY: a fiber ends on a worker; it may be another one than it started on.
         let worker = unsafe { &*Worker::current() };
@@ -374,6 +375,7 @@ impl Seen for Scheduler {
 }
 
 impl Host for Scheduler {
+    #[inline(always)]
     unsafe fn arrive(transfer: usize) -> FiberPtr {
         // SAFETY: whoever switches to a fresh flow hands over its worker.
         let worker = unsafe { &*(transfer as *const Worker<'_>) };
@@ -381,6 +383,7 @@ impl Host for Scheduler {
         worker.seat.current().expect("a fresh flow starts with a fiber")
     }
 
+    #[inline(always)]
     unsafe fn ended(fiber: FiberPtr) -> fiber::Flow {
         // SAFETY: the fiber runs here; it is its own to read until its end is published.
         unsafe {
@@ -392,6 +395,7 @@ impl Host for Scheduler {
         }
     }
 
+    #[inline(always)]
     unsafe fn finished(flow: fiber::Flow, woken: Woken) -> FiberPtr {
         // SAFETY: as in `before_end`, which went into the gate.
         let worker = unsafe { &*Worker::current() };

@@ -17,7 +17,7 @@ use super::config::{Config, Migrate, Placement};
 use super::core::Core;
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::fiber::{self, FiberPtr, Spec};
+use crate::fiber::{self, FiberPtr, Kind, Spec, Unfilled};
 use crate::primitives::clock::Moment;
 use crate::stack::StackSize;
 use std::collections::HashMap;
@@ -52,6 +52,11 @@ impl Drop for Fibers {
     }
 }
 
+unsafe fn fresh_of<F: FnOnce() + Send + 'static>(spec: Spec, closure: F) -> FiberPtr {
+    // SAFETY: passed on.
+    unsafe { Unfilled::new(spec, Kind::of::<F, ()>()).fill(closure) }
+}
+
 /// A fresh fiber of `scheduler`, which nobody joins.
 fn fresh(scheduler: *const (), closure: impl FnOnce() + Send + 'static) -> FiberPtr {
     let spec = Spec {
@@ -62,7 +67,7 @@ fn fresh(scheduler: *const (), closure: impl FnOnce() + Send + 'static) -> Fiber
         sampled: false,
     };
     // SAFETY: nothing is borrowed, and the test ends its fibers before the scheduler.
-    let fiber = unsafe { fiber::allocate(spec, closure) };
+    let fiber = unsafe { fresh_of(spec, closure) };
     fiber.state().detach().expect("a fresh fiber is not done");
     fiber
 }
