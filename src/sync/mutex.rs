@@ -16,9 +16,12 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 /// A fiber that waits for it leaves its worker to others; a plain thread sleeps. The guard belongs to
 /// the fiber, not to the thread: a fiber may hold it over a wait and go on upon another thread.
 ///
-/// Whoever runs may take a free lock before those who wait for it, but overtakes a waiting fiber only
-/// once, and a waiting thread for at most about half a millisecond: then the lock is handed to it. So a
-/// waiter comes to its turn after at most two critical sections for each one before it.
+/// It is fair in the end (*eventual fairness*). Whoever runs may take a free lock past the waiter that was
+/// woken for it, 64 times: a lock that was always handed over would cost a switch each time. Then that
+/// waiter has its turn, or, where something keeps it from running, those behind it have theirs. One that comes and
+/// finds the lock taken is the next to be handed it, a plain thread after half a millisecond. So a fiber
+/// waits for at most some 64 critical sections for each waiter before it, and for as long as its worker
+/// is kept from running it; a plain thread for as long as the system takes to wake it, too.
 ///
 /// # Poisoning
 ///

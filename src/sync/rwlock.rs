@@ -14,7 +14,7 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 ///
 /// Nearly first come, first served: while a writer waits, new readers do not join those that read, and
 /// all readers up to the next writer go together. A lock that has become free may be taken past the one
-/// that was woken for it, 15 times; then in the order of the queue until that one comes. So neither side
+/// that was woken for it, 63 times; then in the order of the queue until that one comes. So neither side
 /// starves. To read twice on one fiber may wait for ever, if a writer came between.
 ///
 /// A panic while the write lock is held poisons it, as with `std`. A cancel that unwinds does not, and
