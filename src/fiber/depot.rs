@@ -48,7 +48,7 @@ static SHELVES: [Shelf; SIZES] =
     [const { Shelf { batches: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) } }; SIZES];
 
 /// Takes in blocks of a size; gives them back if they are few, or for a plain thread too many, or if
-/// somebody else is here: nobody waits (in the child of a fork it would be for ever).
+/// somebody else is here: no plain thread waits (in the child of a fork it would be for ever).
 pub(super) fn give(mut blocks: Vec<NonNull<u8>>, size: usize) -> Vec<NonNull<u8>> {
     if blocks.len() < LEAST {
         return blocks;
@@ -106,7 +106,8 @@ impl Shelf {
         if self.len.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        // A guess would be a wake for nothing where two workers come at once.
+        // A guess would be a wake for nothing where two workers come at once. The child of a fork has no
+        // workers that would wait here for somebody who is not there.
         let oldest = self.batches.lock().front()?.since;
         Some(due(oldest))
     }

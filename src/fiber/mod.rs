@@ -30,6 +30,7 @@ mod reference;
 mod scopes;
 #[cfg(all(
     target_arch = "x86_64",
+    target_pointer_width = "64",
     target_os = "linux",
     target_env = "gnu",
     not(any(miri, feature = "dylib"))
@@ -38,6 +39,7 @@ mod scopes;
 mod seat_word;
 #[cfg(not(all(
     target_arch = "x86_64",
+    target_pointer_width = "64",
     target_os = "linux",
     target_env = "gnu",
     not(any(miri, feature = "dylib"))

@@ -65,14 +65,7 @@ pub(crate) fn prefetch_lines<const N: usize>(place: *const u8) {
 #[inline(always)]
 pub(crate) fn prefetch_lines_to_write<const N: usize>(place: *const u8) {
     for line in 0..N {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a hint, which touches nothing.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_ET0>(place.wrapping_add(line * LINE).cast());
-        }
-        #[cfg(any(not(target_arch = "x86_64"), miri))]
-        let _ = (place, line);
+        prefetch_for_write(place.wrapping_add(line * LINE));
     }
 }
 
@@ -91,8 +84,10 @@ pub(crate) fn prefetch<T>(place: *const T) {
 
 /// The line at `place` is about to be changed: who looks there first then has it for itself, where a
 /// load alone would take a copy, and the exchange that follows take the line from its owner once more.
+/// Any address will do. By asm, since the intrinsic becomes an ordinary prefetch where the compiler has
+/// not been told that the processor knows better.
 #[inline(always)]
-pub(crate) fn prefetch_for_write<T>(place: &T) {
+pub(crate) fn prefetch_for_write<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a hint, which touches nothing; processors that do not know it take it for no operation.
     unsafe {

@@ -27,7 +27,8 @@
 //!    thread to the next. The system computes its clock from this very counter, on every processor by
 //!    the same numbers: it does so only where it has seen that counters agree and do not stop (`tsc` as
 //!    its clock source), and so it is with guests that move to another machine. No other source will do. One
-//!    that is changed later to a slow one makes no tight anchors.
+//!    that is changed later to a slow one makes no tight anchors; to `kvm-clock`, to which a guest falls back
+//!    whose counters disagree, it does, and a bound may then be early by as much as they disagree.
 //! 5. *Order.* Our look at the counter is not ordered, and may come before that of earlier instructions
 //!    which are still under way. A clock that was read before by the same thread is, but for some ns: its
 //!    look holds up what follows. What another processor did before may be seen, by a load that was under
@@ -36,10 +37,10 @@
 //!    are taken anew.
 
 use super::clock::Moment;
-use super::sync::OnceLock;
 use std::arch::x86_64::_rdtsc;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// How long an anchor is good, in nanoseconds. A new one costs some 20 ns more than the clock alone: to
 /// have one for each deadline is worse than none by 0.2% of the time at most.
@@ -221,11 +222,31 @@ fn tsc() -> u64 {
 }
 
 /// Does the system compute its clock from the counter?
+///
+/// Not behind a lock: the child of a fork would wait there for a thread that it does not have.
 fn is_source() -> bool {
-    const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| std::fs::read(SOURCE).is_ok_and(|name| name.trim_ascii() == b"tsc"))
+    match SOURCE.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            prepare();
+            is_source()
+        }
+        known => known == COUNTER,
+    }
 }
+
+/// Asks the system. Called before a runtime starts: a program may close its doors afterwards (seccomp), and
+/// a fiber should not read files on its stack.
+pub(crate) fn prepare() {
+    const FILE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let is_counter = std::fs::read(FILE).is_ok_and(|name| name.trim_ascii() == b"tsc");
+    SOURCE.store(if is_counter { COUNTER } else { ANOTHER }, Ordering::Relaxed);
+}
+
+const UNKNOWN: u8 = 0;
+const COUNTER: u8 = 1;
+const ANOTHER: u8 = 2;
+/// What the system computes its clock from.
+static SOURCE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 #[cfg(test)]
 #[path = "tsc_tests.rs"]

@@ -3,6 +3,7 @@
 use super::default::default_runtime;
 use super::join::JoinHandle;
 use crate::park;
+use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
 use crate::scheduler::{
     self, BlockingSite, BlockingStats, FiberReport, Shared, SpawnOptions, Target, WorkerStats,
@@ -147,9 +148,17 @@ impl Handle {
     ///
     /// All of them at one moment: meanwhile no other fiber of the runtime is dispatched or ends, and those
     /// that run come as far as their next wait. That takes some 10 ns for each that is listed, 80 ns where
-    /// there are a million, so there `most` should be a number. Nobody pays while nobody asks. By the
-    /// time that the list is read, any of them may have gone on. [`Stats::live`] counts those too that
-    /// have not started.
+    /// there are a million, so there `most` should be a number; and as long as the system keeps the
+    /// caller from the processor in the middle of it, so this is not for a thread of the lowest priority.
+    /// Who asks again at once is kept waiting for eight times as long as the last list took. Nobody pays
+    /// while nobody asks.
+    ///
+    /// By the time that the list is read, any of them may have gone on. [`Stats::live`] counts those too
+    /// that have not started.
+    ///
+    /// # Cancel
+    ///
+    /// Does not end it; the list is made at once then.
     ///
     /// # Panics
     ///
@@ -174,6 +183,11 @@ impl Handle {
     /// ```
     pub fn fibers(&self, most: usize) -> Vec<FiberReport> {
         park::check_process();
+        let turn = self.0.turn_to_list();
+        if turn > Moment::now() {
+            // However that ends.
+            let _ = park::sleep_until(turn);
+        }
         self.0.fibers(most)
     }
 

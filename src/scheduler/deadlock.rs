@@ -70,11 +70,19 @@ impl Shared {
     pub(super) fn look_for_deadlock(&self) {
         let Some(hook) = &self.config.on_deadlock else { return };
         // Before the search: whatever is dispatched since makes the next one another deadlock.
-        let dispatched = self.cores.iter().map(|core| core.stats.dispatched.get()).sum();
+        let dispatched = self.dispatched();
         let Some(deadlock) = self.find_deadlock() else { return };
+        // Or this one: then it is for whoever dispatched last, who looks afterwards as well.
+        if self.dispatched() != dispatched {
+            return;
+        }
         if self.deadlock_at.swap(dispatched, Ordering::AcqRel) != dispatched {
             fiber::forget_panics(|| hook(&deadlock));
         }
+    }
+
+    fn dispatched(&self) -> u64 {
+        self.cores.iter().map(|core| core.stats.dispatched.get()).sum()
     }
 
     fn find_deadlock(&self) -> Option<Deadlock> {

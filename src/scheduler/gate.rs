@@ -1,16 +1,18 @@
-//! The gate of a core: what keeps the supervisor out while the owner is at its LIFO slot, and the
-//! other way round.
+//! The gate of a core: what keeps visitors out while the owner is at its LIFO slot, and the other way
+//! round.
 //!
 //! A biased lock. The owner goes in and out at every dispatch and wake, with two plain stores and a
-//! load; the supervisor, a few times a second at most, pays a `membarrier` for both. It never waits:
-//! where it finds the owner inside, the owner is at work, and there is nothing to do for it.
+//! load; visitors come seldom, and pay a `membarrier` for both. They do not wait for the owner: where one
+//! finds it inside, the owner is at work, and there is nothing to do for it. They are the supervisor, a few
+//! times a second at most and for a few instructions; whoever ends a scheduler, once; and whoever
+//! lists the fibers, for as long as that takes (`census.rs` sees to it that this is not all the time).
 //!
 //! # Protocol
 //!
 //! - The owner stores `inside`, light fence, loads `asked`. A visitor sets [`VISITED`] in `asked`,
 //!   heavy fence, loads `inside`. Of the two loads one at least sees the other's store, so never both
 //!   go on.
-//! - The owner that sees a visitor steps back and waits for its few instructions.
+//! - The owner that sees a visitor steps back and waits for it.
 //! - What one did is seen by the other: the owner leaves by a Release store, which the visitor's
 //!   load of `inside` reads with Acquire; the visitor leaves by a Release change of `asked`, which the
 //!   owner loads with Acquire. An owner whose load misses a whole visit cannot be: then the visitor
@@ -76,18 +78,33 @@ impl Gate {
         })
     }
 
+    /// As [`visit`](Self::visit), but after other visitors.
+    pub(crate) fn visit_in_turn<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        while self.asked.fetch_or(VISITED, Ordering::AcqRel) & VISITED != 0 {
+            thread::yield_now();
+        }
+        let result = self.is_left().then(f);
+        self.open();
+        result
+    }
+
     /// A visit that lasts until [`open`](Self::open). False, with nothing to open, if it cannot be.
     #[must_use]
     pub(crate) fn close(&self) -> bool {
         if self.asked.fetch_or(VISITED, Ordering::AcqRel) & VISITED != 0 {
             return false;
         }
-        asymmetric::heavy();
-        let closed = !self.inside.load(Ordering::Acquire);
+        let closed = self.is_left();
         if !closed {
             self.open();
         }
         closed
+    }
+
+    /// A visitor that has said so: is the owner outside?
+    fn is_left(&self) -> bool {
+        asymmetric::heavy();
+        !self.inside.load(Ordering::Acquire)
     }
 
     /// The visitor leaves.
@@ -123,6 +140,20 @@ mod tests {
         gate.exit();
         assert_eq!(gate.visit(|| 7), Some(7));
         assert_eq!(gate.visit(|| gate.visit(|| ())), Some(None), "one at a time");
+    }
+
+    #[test]
+    fn a_visitor_may_wait_for_another() {
+        let gate = Gate::new();
+        assert!(gate.close());
+        std::thread::scope(|scope| {
+            let visitor = scope.spawn(|| gate.visit_in_turn(|| 7));
+            std::thread::yield_now();
+            gate.open();
+            assert_eq!(visitor.join().unwrap(), Some(7));
+        });
+        gate.enter();
+        assert_eq!(gate.visit_in_turn(|| 7), None, "the owner is at work");
     }
 
     #[test]

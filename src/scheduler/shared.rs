@@ -1,5 +1,6 @@
 //! What all workers of a runtime share.
 
+use super::census::Pace;
 use super::config::{Config, Migrate};
 use super::core::Core;
 use super::cores::Cores;
@@ -14,11 +15,11 @@ use super::supervisor::Watch;
 use super::tick::Tick;
 use crate::driver::Driver;
 use crate::fiber::{self, FiberPtr, Waiters};
-use crate::primitives::asymmetric;
 use crate::primitives::clock::Moment;
 use crate::primitives::random;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::primitives::sync::{Arc, Mutex, OnceLock};
+use crate::primitives::{asymmetric, tsc};
 use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::io;
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub(super) holding_off: AtomicBool,
     /// Held by a worker without a core while one of its fibers ends, and by whoever lists fibers.
     pub(super) coreless: Mutex<()>,
+    pub(super) lists: Pace,
     /// Somebody waits for the last fiber to end.
     pub(crate) draining: AtomicBool,
     pub(crate) drained: Waiters,
@@ -91,6 +93,7 @@ impl Shared {
     /// A scheduler whose first `held` cores are about to get threads.
     pub(crate) fn new(config: Config, held: usize) -> io::Result<Arc<Shared>> {
         asymmetric::register();
+        tsc::prepare();
         let seed = random::seed().wrapping_add(Moment::now().as_nanos());
         let cores = Cores::new(config.workers, |index| new_core(&config, seed, index));
         let kept =
@@ -119,6 +122,7 @@ impl Shared {
             stacks_left: AtomicBool::new(false),
             holding_off: AtomicBool::new(false),
             coreless: Mutex::new(()),
+            lists: Pace::default(),
             draining: AtomicBool::new(false),
             drained: Waiters::default(),
             seed,
@@ -342,7 +346,8 @@ impl Shared {
         let mut left = self.injector.close();
         for core in self.cores.iter() {
             left.append(&mut core.mailbox.close());
-            if let Some(Some(fiber)) = core.gate.visit(|| core.slot.take()) {
+            // Nobody comes a second time for what a visit leaves because somebody lists the fibers.
+            if let Some(Some(fiber)) = core.gate.visit_in_turn(|| core.slot.take()) {
                 left.push(fiber);
             }
             while !core.ring.is_empty() {

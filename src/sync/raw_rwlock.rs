@@ -87,19 +87,17 @@ impl Want {
             return None;
         }
         if word & (QUEUED | WAKING) == 0 {
-            return Some(self.owned(word));
+            return self.added(word);
         }
         match word < READER && word & WAKING != 0 {
-            true if word & TOKEN < (WAKING | LIMIT) => Some(self.owned(word + TURN)),
-            true if past && word & QUEUED == 0 => Some(self.owned(word)),
+            true if word & TOKEN < (WAKING | LIMIT) => self.added(word + TURN),
+            true if past && word & QUEUED == 0 => self.added(word),
             _ => None,
         }
     }
 
-    fn owned(self, word: u32) -> u32 {
-        self.added(word).expect("too many readers of one lock")
-    }
-
+    /// The word with one owner more; `None` if there are as many readers as can be counted: whoever comes
+    /// then waits as for a writer.
     fn added(self, word: u32) -> Option<u32> {
         word.checked_add(self.share())
     }
@@ -288,7 +286,7 @@ impl RawRwLock {
 
 /// The word after `word` if the one with the token takes the lock, which it gives back so.
 fn with_token(want: Want, word: u32) -> Option<u32> {
-    want.fits(word).then(|| want.owned(word & !TOKEN))
+    if want.fits(word) { want.added(word & !TOKEN) } else { None }
 }
 
 /// A wait for the lock.
