@@ -16,13 +16,12 @@
 //!
 //! Fibers that have not started have no stack, and are not found.
 //!
-//! A frozen worker stands still, so lists have a [`Pace`]: a monitor that asks in a loop would leave workers
+//! A frozen worker stands still, so lists have a [`Pace`](super::pace::Pace): a monitor that asks in a loop would leave workers
 //! so little that the supervisor took them for blocked.
 
 use super::shared::Shared;
 use crate::fiber::{FiberPtr, Header, ThreadId, Wake};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::Mutex;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::thread;
 use crate::stack;
@@ -115,38 +114,6 @@ impl Found {
     }
 }
 
-/// When lists may be made: each is followed by a time without, [`REST`] times as long as it took.
-#[derive(Debug, Default)]
-pub(super) struct Pace(Mutex<Turns>);
-
-#[derive(Debug, Default)]
-struct Turns {
-    /// Not before then.
-    next: Moment,
-    /// As long as the last list took.
-    length: Duration,
-}
-
-/// So the workers have eight ninths of the time for themselves.
-const REST: u32 = 8;
-
-impl Pace {
-    /// Keeps a turn: when the caller's list may be made.
-    fn turn(&self, now: Moment) -> Moment {
-        let mut turns = self.0.lock();
-        let turn = turns.next.max(now);
-        turns.next = turn.saturating_add(turns.length.saturating_mul(1 + REST));
-        turn
-    }
-
-    /// A list has been made.
-    fn rest(&self, now: Moment, length: Duration) {
-        let mut turns = self.0.lock();
-        turns.next = turns.next.max(now.saturating_add(length.saturating_mul(REST)));
-        turns.length = length;
-    }
-}
-
 impl Shared {
     /// When the caller may ask for [`fibers`](Self::fibers).
     pub(crate) fn turn_to_list(&self) -> Moment {
@@ -195,29 +162,5 @@ impl Shared {
             true
         });
         wakes.into_iter().for_each(super::wake);
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    fn at(millis: u64) -> Moment {
-        Moment::default().saturating_add(Duration::from_millis(millis))
-    }
-
-    #[test]
-    fn lists_leave_the_workers_time() {
-        let pace = Pace::default();
-        assert_eq!(pace.turn(at(1)), at(1));
-        pace.rest(at(3), Duration::from_millis(2));
-        assert_eq!(pace.turn(at(4)), at(3 + 8 * 2), "after a rest");
-        assert_eq!(
-            pace.turn(at(5)),
-            at(19 + 9 * 2),
-            "after the one before, which will take as long"
-        );
-        pace.rest(at(21), Duration::from_millis(2));
-        assert_eq!(pace.turn(at(100)), at(100), "nobody waits for long ago");
     }
 }

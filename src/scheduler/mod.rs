@@ -21,6 +21,7 @@ mod join;
 mod limit;
 mod locked_queue;
 mod near;
+mod pace;
 mod parker;
 mod placement;
 mod poller_seat;

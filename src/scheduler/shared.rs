@@ -1,6 +1,5 @@
 //! What all workers of a runtime share.
 
-use super::census::Pace;
 use super::config::{Config, Migrate};
 use super::core::Core;
 use super::cores::Cores;
@@ -8,6 +7,7 @@ use super::crew::Crew;
 use super::idle::Idle;
 use super::limit::Limit;
 use super::locked_queue::LockedQueue;
+use super::pace::Pace;
 use super::poller_seat::PollerSeat;
 use super::sites::{BlockingSite, Sites};
 use super::stats::{Stats, WorkerStats};
