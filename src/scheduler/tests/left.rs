@@ -81,3 +81,21 @@ fn a_worker_that_leaves_drops_what_was_refused() {
         assert_eq!(*dropped.lock(), [true; CAPACITY + 1], "with {held} core held");
     }
 }
+
+/// Whoever lists the fibers keeps everybody from the slots for a moment.
+#[test]
+fn what_stands_in_a_slot_is_not_left_because_somebody_lists() {
+    let (shared, alive) = (Shared::new(config(1), 0).unwrap(), Arc::new(()));
+    let theirs = Arc::clone(&alive);
+    let core = shared.cores.get(0);
+    let fiber = fresh(Arc::as_ptr(&shared).cast(), move || drop(theirs));
+    assert!(core.slot.put(fiber).is_none());
+    assert!(core.gate.close());
+    std::thread::scope(|scope| {
+        let ends = scope.spawn(|| shared.drop_unstarted());
+        // It waits; if it did not, it would have come to its end by then.
+        (0..1_000).take_while(|_| !ends.is_finished()).for_each(|_| std::thread::yield_now());
+        core.gate.open();
+    });
+    assert_eq!(Arc::strong_count(&alive), 1, "the fiber has been forgotten");
+}
