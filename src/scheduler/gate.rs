@@ -218,6 +218,20 @@ mod models {
     }
 
     #[test]
+    fn one_visitor_waits_for_another() {
+        loom::model(|| {
+            let room = Room::new();
+            let theirs = Arc::clone(&room);
+            let other = thread::spawn(move || theirs.gate.visit(|| theirs.add(10)).is_some());
+            let mine = room.gate.visit_in_turn(|| room.add(10));
+            assert!(mine.is_some(), "the owner is outside");
+            let visits = 1 + u32::from(other.join().unwrap());
+            room.gate.enter();
+            assert_eq!(room.add(0), 10 * visits);
+        });
+    }
+
+    #[test]
     fn of_two_visitors_none_disturbs_the_other() {
         // Three threads: all interleavings take minutes.
         check(3, || {
