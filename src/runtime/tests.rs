@@ -221,7 +221,7 @@ fn who_has_not_gone_to_sleep_is_not_near() {
 /// A burst of timers, and one that stays armed: the memory goes with that of the stacks.
 #[test]
 fn what_a_burst_of_timers_needed_is_given_back() {
-    const MANY: usize = 10_000;
+    const MANY: usize = 4_000;
     const FAR: Duration = Duration::from_secs(3600);
     let runtime = Builder::new().workers(1).stack_age(Duration::from_millis(20)).build().unwrap();
     let timers = &runtime.handle().0.driver.timers;
