@@ -28,23 +28,16 @@ mod locals;
 mod panic;
 mod reference;
 mod scopes;
-#[cfg(all(
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    target_os = "linux",
-    target_env = "gnu",
-    not(any(miri, feature = "dylib"))
-))]
-#[path = "seat_word_elf.rs"]
-mod seat_word;
-#[cfg(not(all(
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    target_os = "linux",
-    target_env = "gnu",
-    not(any(miri, feature = "dylib"))
-)))]
-#[path = "seat_word_any.rs"]
+#[cfg_attr(
+    not(all(
+        target_arch = "x86_64",
+        target_pointer_width = "64",
+        target_os = "linux",
+        target_env = "gnu",
+        not(any(miri, feature = "dylib"))
+    )),
+    path = "seat_word_any.rs"
+)]
 mod seat_word;
 mod state;
 mod thread;

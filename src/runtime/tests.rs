@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(10);
 
-fn until(what: &str, condition: impl Fn() -> bool) {
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < LONG, "still waiting for: {what}");
@@ -270,4 +270,19 @@ fn a_wait_that_unwinds_leaves_no_waiter() {
         park::wait_until(&theirs, Wait { deadline, ..Wait::new("test") }, || false)
     });
     assert!(waiters.is_empty(), "a waiter is linked, and its wait is over");
+}
+
+/// Workers stand still while fibers are listed, so whoever asks again waits first.
+#[test]
+fn a_list_of_fibers_is_followed_by_a_rest() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let (handle, shared) = (runtime.handle(), &runtime.handle().0);
+    let mut turn = Moment::default();
+    until("a rest that is not over yet", || {
+        handle.fibers(1);
+        turn = shared.turn_to_list();
+        turn > Moment::now()
+    });
+    handle.fibers(1);
+    assert!(Moment::now() >= turn, "the workers had no rest");
 }

@@ -340,6 +340,17 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::thread;
 
+    /// As many read as can be counted: who comes now does not get in, with the token or without.
+    #[test]
+    fn a_reader_too_many_does_not_get_in() {
+        let most = !(READER - 1);
+        let lock = RawRwLock::new();
+        lock.word.store(most, SeqCst);
+        assert!(!lock.try_read());
+        assert_eq!(lock.word.load(SeqCst), most);
+        assert_eq!(with_token(Want::Read, most | WAKING), None);
+    }
+
     /// Whoever would be one too many stays in the queue, and nobody panics who only frees the lock.
     #[test]
     fn a_reader_too_many_waits_for_the_others() {
