@@ -1,9 +1,8 @@
 //! A cancelled fiber's operations.
 
 mod net_support;
-#[path = "common/waits.rs"]
-mod waits;
 
+use net_support::common::waits::{until_true, until_waits, wait_of};
 use net_support::{
     Watchdog, current_thread, eventually, listen, listener_without_room, pair, workers,
 };
@@ -14,7 +13,6 @@ use std::time::Duration;
 use volt::cancel::{cancelled, is_cancelled, shield};
 use volt::net::TcpStream;
 use volt::runtime::Handle;
-use waits::{until_true, until_waits, wait_of};
 
 /// When a fiber is cancelled.
 #[derive(Clone, Copy, PartialEq)]

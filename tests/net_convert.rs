@@ -1,15 +1,14 @@
 //! To and from the standard library's sockets, also while clones live.
 
 mod net_support;
-#[path = "common/waits.rs"]
-mod waits;
 
-use net_support::{LIMIT, World, eventually, everywhere, listen, pair};
+use net_support::common::task::Task;
+use net_support::common::waits::{Announced, until_true, until_waits};
+use net_support::{LIMIT, World, everywhere, listen, pair};
 use std::io::{ErrorKind, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use volt::channel::select;
 use volt::net::{TcpListener, TcpStream};
@@ -53,17 +52,15 @@ fn both_accepted_and_connected_streams_are_in_blocking_mode() {
 fn a_stream_leaves_while_a_clone_waits() {
     everywhere(|world| {
         let (near, mut far) = pair();
-        let waits = Arc::new(AtomicBool::new(false));
         let reader = world.spawn({
-            let (mut clone, waits) = (near.try_clone().unwrap(), Arc::clone(&waits));
+            let mut clone = near.try_clone().unwrap();
             move || {
-                waits.store(true, Ordering::SeqCst);
                 let mut buf = [0];
                 clone.read_exact(&mut buf).unwrap();
                 (clone, buf[0])
             }
         });
-        eventually("the reader's start", || waits.load(Ordering::SeqCst));
+        reader.until_waits("read");
         let fd = near.as_raw_fd();
         let mut theirs = near.into_std().unwrap();
         assert_ne!(theirs.as_raw_fd(), fd);
@@ -72,12 +69,15 @@ fn a_stream_leaves_while_a_clone_waits() {
         assert_eq!(byte, 1);
         // The standard handle blocks, and neither minds the other.
         assert!(!is_nonblocking(&theirs));
+        let ours = Arc::new(Announced::default());
+        let reads = Arc::clone(&ours);
         let writer = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(20));
+            until_true("the standard handle", || reads.sleeps());
             far.write_all(&[2]).unwrap();
             far
         });
         let mut buf = [0];
+        ours.announce();
         theirs.read_exact(&mut buf).unwrap();
         assert_eq!(buf, [2]);
         let mut far = writer.join().unwrap();
@@ -122,10 +122,13 @@ fn a_lone_listener_blocks_again() {
         let (listener, address) = listen();
         let listener = std::net::TcpListener::from(listener);
         assert!(!is_nonblocking(&listener));
+        let ours = Arc::new(Announced::default());
+        let accepts = Arc::clone(&ours);
         let client = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(20));
+            until_true("the standard listener", || accepts.sleeps());
             std::net::TcpStream::connect(address).unwrap()
         });
+        ours.announce();
         listener.accept().unwrap();
         client.join().unwrap();
         let listener = TcpListener::from(listener);
@@ -154,7 +157,7 @@ fn a_listener_leaves_while_a_clone_accepts() {
         assert_eq!(from, first.local_addr().unwrap());
         // Ours, which has nothing to accept now, must wait in volt and not in the kernel: others run.
         let acceptor = world.spawn(move || ours.accept().unwrap().1);
-        volt::go(|| volt::sleep(Duration::from_millis(5))).join().unwrap();
+        acceptor.until_waits("accept");
         let second = TcpStream::connect(address).unwrap();
         assert_eq!(acceptor.join(), second.local_addr().unwrap());
         let third = TcpStream::connect(address).unwrap();
@@ -171,7 +174,7 @@ fn a_clone_of_a_lent_listener_does_not_hold_the_worker() {
     net_support::current_thread().run(|| {
         let acceptor = volt::go(move || ours.accept().unwrap().1);
         // Would not run if `accept` blocked the only worker.
-        waits::until_waits("accept", &acceptor);
+        until_waits("accept", &acceptor);
         let client = TcpStream::connect(address).unwrap();
         assert_eq!(acceptor.join().unwrap(), client.local_addr().unwrap());
     });
@@ -237,9 +240,9 @@ fn one_socket_under_two_runtimes_and_a_thread() {
     }
     // Waiting at the same time: every byte arrives at one of the three.
     let readers = [
-        net_support::Peer::Fiber(one.go(take(&near))),
-        net_support::Peer::Fiber(two.go(take(&near))),
-        net_support::Peer::Thread(std::thread::spawn(take(&near))),
+        Task::Fiber(one.go(take(&near))),
+        Task::Fiber(two.go(take(&near))),
+        Task::thread(take(&near)),
     ];
     (&near).write_all(&[1; 3000]).unwrap();
     let total: usize = readers.into_iter().map(|reader| reader.join()).sum();

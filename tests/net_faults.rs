@@ -1,9 +1,10 @@
 //! What goes wrong on real machines: peers that reset, signals, no descriptors left, numbers reused.
 
-mod common;
 mod net_support;
 
+use net_support::common::waits::{until_true, until_waits};
 use net_support::{Watchdog, current_thread, everywhere, listen, pair, workers};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -17,9 +18,16 @@ fn reset(stream: TcpStream) {
     drop(stream);
 }
 
+/// Does something stand in the error queue?
+fn has_error(stream: &TcpStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::empty())];
+    poll(&mut fds, Some(&Timespec::default())).unwrap();
+    fds[0].revents().contains(PollFlags::ERR)
+}
+
 /// Runs the body of `test` in a process of its own, where it may spoil what belongs to the process.
 fn alone(test: &str, body: fn()) {
-    let left = common::child(test, &[], body);
+    let left = net_support::common::child(test, &[], body);
     assert!(left.status.success(), "{left:?}");
 }
 
@@ -39,7 +47,8 @@ fn a_reset_wakes_reader_and_writer() {
                 }
             }
         });
-        volt::sleep(Duration::from_millis(10));
+        reader.until_waits("read");
+        writer.until_waits("write");
         reset(far);
         // The first of the two takes the error; the other sees the end or a broken pipe.
         match (reader.join(), writer.join()) {
@@ -360,16 +369,18 @@ fn an_error_event_of_a_live_connection_does_not_spin() {
             libc::setsockopt(near.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, value, 4)
         };
         assert_eq!(set, 0);
+        // What it sends is stamped as it leaves; of the rest, the end does not until somebody reads.
+        (&near).write_all(&[1]).unwrap();
+        until_true("an error event", || has_error(&near));
         let writer = volt::go({
             let mut near = near.try_clone().unwrap();
             move || near.write_all(&vec![1; 16 << 20]).unwrap()
         });
-        // The writer has filled the buffers, and the event has come.
-        volt::sleep(Duration::from_millis(20));
+        until_waits("write", &writer);
         drop(near);
         let mut all = Vec::new();
         far.read_to_end(&mut all).unwrap();
-        assert_eq!(all.len(), 16 << 20);
+        assert_eq!(all.len(), 1 + (16 << 20));
         writer.join().unwrap();
     });
 }

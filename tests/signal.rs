@@ -1,15 +1,13 @@
 //! Real signals, received on fibers and threads.
 
 mod net_support;
-#[path = "common/waits.rs"]
-mod waits;
 
+use net_support::common::waits::{until_waits, until_waits_on};
 use net_support::{Watchdog, eventually, everywhere, workers};
 use std::io::ErrorKind;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use volt::signal::{Signal, Signals};
-use waits::{until_waits, until_waits_on};
 
 /// Signals belong to the process; so the tests take turns.
 static TURN: Mutex<()> = Mutex::new(());

@@ -1,5 +1,6 @@
 //! Where the two sides of a channel run.
 
+use crate::common::task::Task;
 use crate::common::{LONG, within};
 use std::time::Duration;
 
@@ -10,25 +11,11 @@ pub enum Place {
     Thread,
 }
 
-pub enum Handle<T> {
-    Fiber(volt::JoinHandle<T>),
-    Thread(std::thread::JoinHandle<T>),
-}
-
-impl<T> Handle<T> {
-    pub fn join(self) -> T {
-        match self {
-            Handle::Fiber(handle) => handle.join().unwrap(),
-            Handle::Thread(handle) => handle.join().unwrap(),
-        }
-    }
-}
-
 impl Place {
-    pub fn go<T: Send + 'static>(self, f: impl FnOnce() -> T + Send + 'static) -> Handle<T> {
+    pub fn go<T: Send + 'static>(self, f: impl FnOnce() -> T + Send + 'static) -> Task<T> {
         match self {
-            Place::Fiber => Handle::Fiber(volt::go(f)),
-            Place::Thread => Handle::Thread(std::thread::spawn(f)),
+            Place::Fiber => Task::fiber(f),
+            Place::Thread => Task::thread(f),
         }
     }
 }

@@ -187,14 +187,11 @@ fn endless_timeouts() {
             };
             (first, second)
         });
-        let sender = two.go(move || {
-            for i in 1..=2 {
-                // So that the other waits for it, if it ever does.
-                volt::sleep(ms(2));
-                s.send(i).unwrap();
-            }
-        });
-        sender.join();
+        for i in 1..=2 {
+            receiver.until_waits("select");
+            let s = s.clone();
+            two.go(move || s.send(i).unwrap()).join();
+        }
         assert_eq!(receiver.join(), (Ok(1), Ok(2)));
     });
 }

@@ -1,6 +1,7 @@
 //! Deadlines, child processes and seeds for the tests.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod task;
 pub mod waits;
 
 use std::io::Read;

@@ -1,6 +1,10 @@
 //! The same test bodies on fibers, on plain threads and across both; a watchdog instead of a hang.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+#[path = "../common/mod.rs"]
+pub mod common;
+
+use common::task::Task;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,26 +29,11 @@ pub enum World {
 pub const WORLDS: [World; 5] =
     [World::Threads, World::Fibers, World::CurrentThread, World::FiberPeers, World::ThreadPeers];
 
-pub enum Peer<T> {
-    Fiber(volt::JoinHandle<T>),
-    Thread(thread::JoinHandle<T>),
-}
-
-impl<T> Peer<T> {
-    pub fn join(self) -> T {
-        let result = match self {
-            Peer::Fiber(fiber) => fiber.join(),
-            Peer::Thread(thread) => thread.join(),
-        };
-        result.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
-    }
-}
-
 impl World {
-    pub fn spawn<T: Send + 'static>(self, f: impl FnOnce() -> T + Send + 'static) -> Peer<T> {
+    pub fn spawn<T: Send + 'static>(self, f: impl FnOnce() -> T + Send + 'static) -> Task<T> {
         match self {
-            World::Threads | World::ThreadPeers => Peer::Thread(thread::spawn(f)),
-            World::Fibers | World::CurrentThread | World::FiberPeers => Peer::Fiber(volt::go(f)),
+            World::Threads | World::ThreadPeers => Task::thread(f),
+            World::Fibers | World::CurrentThread | World::FiberPeers => Task::fiber(f),
         }
     }
 

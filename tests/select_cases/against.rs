@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use volt::cancel::{Cancelled, Token};
 use volt::channel::{Case, Select, Waiter, bounded, select, unbounded};
 use volt::sync::{Event, Notify};
@@ -269,7 +269,6 @@ fn losers_leave_the_waiter_alone() {
             // They come while the same fiber or thread waits for something else.
             let theirs = (token.clone(), Arc::clone(&event), Arc::clone(&notify));
             let brings = std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(1));
                 theirs.0.cancel();
                 theirs.1.set();
                 theirs.2.notify_one();
@@ -277,9 +276,11 @@ fn losers_leave_the_waiter_alone() {
                 std::io::Write::write_all(&mut client, b"x").unwrap();
                 client
             });
-            let start = std::time::Instant::now();
-            volt::sleep(Duration::from_millis(4));
-            assert!(start.elapsed() >= Duration::from_millis(4), "woken by one that had lost");
+            while !brings.is_finished() {
+                let start = Instant::now();
+                volt::sleep(Duration::from_millis(4));
+                assert!(start.elapsed() >= Duration::from_millis(4), "woken by one that had lost");
+            }
             brings.join().unwrap();
             select! { wait(server.readable()) -> ready => ready.unwrap() }
             assert!(fiber.join().unwrap() && set.join_next().unwrap().unwrap());

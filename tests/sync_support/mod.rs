@@ -4,15 +4,9 @@
 #[path = "../common/mod.rs"]
 pub mod common;
 
-use common::waits::{Announced, until_true};
 #[allow(unused_imports, reason = "as above")]
-pub use common::{LONG, Rng, Seed, until, within};
-use std::any::Any;
-use std::sync::Arc;
+pub use common::{LONG, Rng, Seed, task::Task, until, waits::until_waits, within};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-#[allow(unused_imports, reason = "as above")]
-pub use common::waits::until_waits;
 
 /// Who takes part in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,47 +23,13 @@ pub struct World {
     started: AtomicUsize,
 }
 
-pub enum Task<T> {
-    Fiber(volt::JoinHandle<T>),
-    Thread(std::thread::JoinHandle<T>, Arc<Announced>),
-}
-
 impl World {
     pub fn go<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Task<T> {
         let odd = self.started.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         match self.who {
-            Who::Fibers => Task::Fiber(volt::go(f)),
-            Who::Both if !odd => Task::Fiber(volt::go(f)),
-            _ => {
-                let announced = Arc::new(Announced::default());
-                let theirs = Arc::clone(&announced);
-                let begin = move || {
-                    theirs.announce();
-                    f()
-                };
-                Task::Thread(std::thread::spawn(begin), announced)
-            }
-        }
-    }
-}
-
-impl<T> Task<T> {
-    pub fn result(self) -> Result<T, Box<dyn Any + Send>> {
-        match self {
-            Task::Fiber(fiber) => fiber.join(),
-            Task::Thread(thread, _) => thread.join(),
-        }
-    }
-
-    #[track_caller]
-    pub fn join(self) -> T {
-        self.result().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
-    }
-
-    pub fn is_finished(&self) -> bool {
-        match self {
-            Task::Fiber(fiber) => fiber.is_finished(),
-            Task::Thread(thread, _) => thread.is_finished(),
+            Who::Fibers => Task::fiber(f),
+            Who::Both if !odd => Task::fiber(f),
+            _ => Task::thread(f),
         }
     }
 }
@@ -104,15 +64,7 @@ macro_rules! scenarios {
 /// Waits until each of `tasks` is in its wait, a fiber in one for `what`. Fails if one ends before.
 #[track_caller]
 pub fn until_waiting<'a, T: 'a>(what: &str, tasks: impl IntoIterator<Item = &'a Task<T>>) {
-    for task in tasks {
-        match task {
-            Task::Fiber(fiber) => until_waits(what, fiber),
-            Task::Thread(thread, announced) => until_true(what, || {
-                assert!(!thread.is_finished(), "it has ended instead of waiting: {what}");
-                announced.sleeps()
-            }),
-        }
-    }
+    tasks.into_iter().for_each(|task| task.until_waits(what));
 }
 
 /// A payload that does not go through the panic hook.
