@@ -36,7 +36,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("std::sync::atomic", &["primitives/"]),
     ("parking_lot::", &["primitives/"]),
     ("loom::", &["primitives/"]),
-    ("asm!", &["primitives/", "context/", "fiber/tls.rs", "fiber/seat_word_"]),
+    ("asm!", &["primitives/", "context/", "fiber/tls.rs", "fiber/seat_word"]),
 ];
 
 const LONGEST_FILE: usize = 500;
