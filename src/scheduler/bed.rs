@@ -124,9 +124,10 @@ impl Worker<'_> {
         } else if before == Moment::NEVER && self.has_new_stacks() {
             now.saturating_add(age)
         } else {
-            return;
+            before
         };
         core.trim_due.store(due.as_nanos(), Ordering::Relaxed);
+        // Also if it is no news: the one in the poller reckoned with those that slept just then.
         if due != Moment::NEVER {
             self.shared.driver.earlier_deadline(due);
         }

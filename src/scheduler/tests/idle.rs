@@ -2,8 +2,9 @@
 
 use super::super::idle::{Idle, Left};
 use super::{bench, config};
+use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -147,5 +148,44 @@ fn only_sleepers_are_woken_for_their_idle_stacks() {
         assert_eq!(bench.shared.next_trim(), future);
         bench.shared.wake_for_trim(3);
         assert_eq!(bench.wakes(), 1, "nothing is due");
+    });
+}
+
+/// The one in the poller reckons with the workers that sleep just then: who sleeps again says once more
+/// what it has in mind.
+#[test]
+fn who_sleeps_again_is_woken_for_its_idle_stacks() {
+    const LIMIT: Duration = Duration::from_secs(20);
+    let mut config = config(2);
+    config.park_timeout = Some(LIMIT);
+    bench(config, 0, |bench| {
+        let (shared, looks) = (bench.shared, AtomicUsize::new(0));
+        let limit = Moment::now().saturating_add(LIMIT);
+        bench.lies_down(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut role = shared.driver.try_role().unwrap();
+                let until = || {
+                    let until = shared.next_trim().min(limit);
+                    looks.fetch_add(1, Ordering::Release);
+                    until
+                };
+                let mut slept = false;
+                while !slept || shared.idle.is_parked(1) {
+                    let mut settled = Batch::new();
+                    shared.driver.wait(&mut role, Moment::now(), until, &mut settled);
+                    slept = shared.idle.is_parked(1) || Moment::now() >= limit;
+                    shared.wake_for_trim(0);
+                }
+            });
+            // It has set its alarm, and looked again.
+            while looks.load(Ordering::Acquire) < 2 {
+                std::thread::yield_now();
+            }
+            let due = Moment::now().saturating_add(Duration::from_millis(300));
+            bench.core(1).trim_due.store(due.as_nanos(), Ordering::Relaxed);
+            bench.workers[1].park(&|| false);
+        });
+        assert!(bench.workers[1].searching.get() && Moment::now() < limit, "nobody woke it");
     });
 }
