@@ -7,10 +7,11 @@
 //! | a near one is made way for | `one_makes_way_for_who_is_near`, `who_is_on_the_same_worker_is_near` | no count; 63; every token far |
 //! | near no longer once the worker was robbed | `who_may_have_been_stolen_is_not_near` | robberies not counted; every token near |
 //! | past the budget one who is beside the workers waits, and does not yield | `past_its_budget_a_fiber_beside_the_workers_waits` | a yield; every token near |
-//! | a read-write lock, far: 63 times, then in the queue's order | `a_writer_that_does_not_come_is_passed_over` | never served past the limit; every token near |
-//! | near: made way for after 63 times | `one_makes_way_for_a_writer_that_is_near` | every token far |
+//! | a read-write lock, far: 64 times, then in the queue's order | `a_writer_that_does_not_come_is_passed_over` | never served past the limit; every token near |
+//! | near: made way for after 64 times | `one_makes_way_for_a_writer_that_is_near` | every token far |
 //! | who reads after a writer came waits behind it | `a_reader_stands_behind_a_writer` | readers let in past waiting writers |
 //! | readers in a row go together | `readers_in_a_row_go_together` | those behind the first left in the queue |
+//! | those who stand behind are invited | `who_is_invited_does_not_own_the_lock` | they are handed the lock; no turns are counted past them |
 //! | else it is charged, and yields | `a_greedy_fiber_is_charged` (`sync_fair.rs`) | no charge |
 
 mod sync_support;
@@ -34,12 +35,15 @@ fn one_worker() -> Runtime {
 
 /// Has a fiber say that it begins, and then waits, on the only worker that may run it: so it runs `f`
 /// until that waits.
-fn go_and_see_it_wait(runtime: &Runtime, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+fn go_and_see_it_wait<T: Send + 'static>(
+    runtime: &Runtime,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
     let begun = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&begun);
     let fiber = runtime.go(move || {
         theirs.store(true, Ordering::SeqCst);
-        f();
+        f()
     });
     runtime.run(move || {
         while !begun.load(Ordering::SeqCst) {
@@ -259,9 +263,6 @@ fn past_its_budget_a_fiber_beside_the_workers_waits() {
     });
 }
 
-/// As often may a read-write lock be taken past a writer that was woken for it.
-const WRITES_PAST: u64 = 63;
-
 type Writers = Arc<RwLock<Vec<&'static str>>>;
 
 #[test]
@@ -279,7 +280,7 @@ fn one_makes_way_for_a_writer_that_is_near() {
             });
             drop(guard);
             let reads = (0..1_000).take_while(|_| order.read().unwrap().is_empty()).count();
-            assert_eq!(reads as u64, WRITES_PAST);
+            assert_eq!(reads as u64, OVERTAKEN);
             waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
             assert_eq!(*order.read().unwrap(), ["first", "second"]);
         });
@@ -330,6 +331,38 @@ fn readers_in_a_row_go_together() {
     });
 }
 
+/// The first reader invites two others, of which one is on a worker that does not come to it. That one is not
+/// in anybody's way, but for turns past it: after so many the lock goes to the writer behind.
+#[test]
+fn who_is_invited_does_not_own_the_lock() {
+    within(LONG, || {
+        for away in [1, 2] {
+            let (far, here) = (one_worker(), one_worker());
+            let order = Writers::default();
+            let guard = order.write().unwrap();
+            let mut readers = Vec::from([0, 1, 2].map(|number| {
+                let order = Arc::clone(&order);
+                let runtime = if number == away { &far } else { &here };
+                go_and_see_it_wait(runtime, move || order.read().unwrap().len())
+            }));
+            let theirs = Arc::clone(&order);
+            let writer = go_and_see_it_wait(&here, move || theirs.write().unwrap().push("writer"));
+            let kept = Keeps::go(|f| drop(far.go(f)));
+            kept.wait_for_it();
+            drop(guard);
+            let away = readers.remove(away);
+            readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), 0));
+            let theirs = Arc::clone(&order);
+            let turns = here
+                .run(move || (0..1_000).take_while(|_| theirs.try_write().is_ok()).count() as u64);
+            assert_eq!(turns, OVERTAKEN);
+            writer.join().unwrap();
+            drop(kept);
+            assert_eq!(away.join().unwrap(), 1);
+        }
+    });
+}
+
 /// The first is woken on a worker that does not come to it: after so many turns of a third the second is
 /// handed the lock.
 #[test]
@@ -348,7 +381,7 @@ fn a_writer_that_does_not_come_is_passed_over() {
         let theirs = Arc::clone(&order);
         let turns =
             here.run(move || (0..1_000).take_while(|_| theirs.try_write().is_ok()).count() as u64);
-        assert_eq!(turns, WRITES_PAST);
+        assert_eq!(turns, OVERTAKEN);
         drop(kept);
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
         assert_eq!(*order.read().unwrap(), ["second", "first"]);

@@ -113,6 +113,7 @@ mod raw_rwlock;
 mod raw_semaphore;
 mod rwlock;
 mod rwlock_guards;
+mod rwlock_word;
 mod semaphore;
 mod wait_group;
 pub mod watch;

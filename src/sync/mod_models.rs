@@ -34,6 +34,7 @@ mod raw_notify;
 mod raw_once;
 mod raw_rwlock;
 mod raw_semaphore;
+mod rwlock_word;
 
 #[cfg(test)]
 use crate::primitives::models::check;

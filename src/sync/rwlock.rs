@@ -13,8 +13,8 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 /// A lock for many readers or one writer; mirrors [`std::sync::RwLock`].
 ///
 /// Nearly first come, first served: while a writer waits, new readers do not join those that read, and
-/// all readers up to the next writer go together. A lock that has become free may be taken past the one
-/// that was woken for it, 63 times; then in the order of the queue until that one comes. So neither side
+/// all readers up to the next writer are woken together. A lock that has become free may be taken past those
+/// that were woken for it, 64 times; then in the order of the queue until they come. So neither side
 /// starves. To read twice on one fiber may wait for ever, if a writer came between.
 ///
 /// A panic while the write lock is held poisons it, as with `std`. A cancel that unwinds does not, and
@@ -80,10 +80,6 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     ///
     /// The guard inside the error if the lock is poisoned.
-    ///
-    /// # Panics
-    ///
-    /// If there are 2<sup>25</sup> readers.
     ///
     /// # Cancellation
     ///
