@@ -53,26 +53,11 @@ impl Want {
         if !self.fits(word) {
             return None;
         }
-        let is_queued = word & QUEUED != 0;
-        match word & TOKENS != 0 {
-            false if is_queued => None,
-            false => self.added(word),
-            true if word >= READER => {
-                if is_queued || word & ALL_READ == 0 {
-                    None
-                } else {
-                    self.added(word)
-                }
-            }
-            true if word & TURNS < LIMIT => self.added(word + TURN),
-            true => {
-                if past && !is_queued {
-                    self.added(word)
-                } else {
-                    None
-                }
-            }
+        if word & TOKENS != 0 && word < READER && word & TURNS < LIMIT {
+            return self.added(word + TURN);
         }
+        let joins = if word < READER { past } else { word & ALL_READ != 0 };
+        if word & QUEUED == 0 && (word & TOKENS == 0 || joins) { self.added(word) } else { None }
     }
 
     /// The word with one owner more; `None` if there are as many readers as can be counted: whoever comes
@@ -170,7 +155,7 @@ mod tests {
         let two = tokens(&[Read, Read]) + TURN;
         assert_eq!(without_token(two), tokens(&[Read]));
         assert_eq!(without_token(without_token(two)), 0);
-        assert_eq!(with_token(Read, two | READER), Some(tokens(&[Read]) | 2 * READER));
+        assert_eq!(with_token(Read, two | READER), Some(tokens(&[Read]) | (2 * READER)));
         assert_eq!(with_token(Write, tokens(&[Write]) | QUEUED), Some(WRITER | QUEUED));
         assert_eq!([with_token(Write, two | READER), with_token(Read, two | WRITER)], [None; 2]);
     }
