@@ -67,7 +67,7 @@ impl Worker<'_> {
         core.parker.sleep_in_poller(|| {
             let latest = timeout.map_or(Moment::NEVER, |timeout| now.saturating_add(timeout));
             let latest = latest.min(self.deadline);
-            let until = || shared.next_trim().min(latest);
+            let until = || shared.next_trim(now).min(latest);
             core.stats.polls.add(1);
             shared.driver.wait(&mut role, now, until, &mut settled);
         });
@@ -127,7 +127,7 @@ impl Worker<'_> {
             before
         };
         core.trim_due.store(due.as_nanos(), Ordering::Relaxed);
-        // Also if it is no news: the one in the poller reckoned with those that slept just then.
+        // Also if it is no news: the one in the poller may have found it due already, and this worker awake.
         if due != Moment::NEVER {
             self.shared.driver.earlier_deadline(due);
         }

@@ -204,21 +204,25 @@ impl Shared {
         left
     }
 
-    /// When the next worker should give memory of idle stacks back.
-    pub(super) fn next_trim(&self) -> Moment {
-        // A worker that is awake sees to it when it next sleeps.
-        let parked = self.cores.iter().filter(|core| self.idle.is_parked(core.index));
-        let due = parked.map(|core| core.trim_due.load(Ordering::Relaxed)).min();
-        due.map_or(Moment::NEVER, Moment::from_nanos)
+    /// When the next worker should give memory of idle stacks back, as of `now`.
+    pub(super) fn next_trim(&self, now: Moment) -> Moment {
+        // What is due already, a worker that is awake sees to when it next sleeps. When the rest is due it may
+        // sleep, and so need not say anew what it has in mind.
+        let counts = |due: &Moment, index| *due > now || self.idle.is_parked(index);
+        let all = self.cores.iter().map(|core| {
+            let due = Moment::from_nanos(core.trim_due.load(Ordering::Relaxed));
+            if counts(&due, core.index) { due } else { Moment::NEVER }
+        });
+        all.min().unwrap_or(Moment::NEVER)
     }
 
     /// Wakes the workers that sleep over memory of idle stacks for too long; not the caller.
     pub(super) fn wake_for_trim(&self, except: usize) {
-        let next = self.next_trim();
-        if next == Moment::NEVER || next > Moment::now() {
+        let now = Moment::now();
+        if self.next_trim(now) > now {
             return;
         }
-        let now = Moment::now().as_nanos();
+        let now = now.as_nanos();
         for core in self.cores.iter().filter(|core| core.index != except) {
             if core.trim_due.load(Ordering::Relaxed) <= now {
                 self.notify_worker(core.index);

@@ -137,22 +137,36 @@ fn only_sleepers_are_woken_for_their_idle_stacks() {
         };
         let (past, future) = (Moment::from_nanos(1), Moment::now().saturating_add(DAY));
         (0..4).for_each(|index| due(index, past));
-        assert_eq!(bench.shared.next_trim(), Moment::NEVER, "all are awake");
+        let now = Moment::now();
+        assert_eq!(bench.shared.next_trim(now), Moment::NEVER, "all are awake");
         (0..3).for_each(|index| bench.lies_down(index));
-        assert_eq!(bench.shared.next_trim(), past);
+        assert_eq!(bench.shared.next_trim(now), past);
         due(1, future);
         bench.shared.wake_for_trim(0);
         let parked = [0, 1, 2, 3].map(|index| bench.shared.idle.is_parked(index));
         assert_eq!(parked, [true, true, false, false], "the caller is awake already");
         due(0, future);
-        assert_eq!(bench.shared.next_trim(), future);
+        assert_eq!(bench.shared.next_trim(now), future);
         bench.shared.wake_for_trim(3);
         assert_eq!(bench.wakes(), 1, "nothing is due");
     });
 }
 
-/// The one in the poller reckons with the workers that sleep just then: who sleeps again says once more
-/// what it has in mind.
+/// The one in the poller has no time for what is due of workers that are awake, and for what will be due it
+/// has: who sleeps again meanwhile need not say so.
+#[test]
+fn who_is_awake_is_reckoned_with_for_its_idle_stacks() {
+    bench(config(2), 0, |bench| {
+        let (now, second) = (Moment::now(), Duration::from_secs(1));
+        let due = now.saturating_add(second);
+        bench.core(1).trim_due.store(due.as_nanos(), Ordering::Relaxed);
+        assert_eq!(bench.shared.next_trim(now), due);
+        assert_eq!(bench.shared.next_trim(due), Moment::NEVER);
+    });
+}
+
+/// The one in the poller found it due, and this worker awake, which had looked at the clock before that: it
+/// says once more what it has in mind.
 #[test]
 fn who_sleeps_again_is_woken_for_its_idle_stacks() {
     const LIMIT: Duration = Duration::from_secs(20);
@@ -165,15 +179,16 @@ fn who_sleeps_again_is_woken_for_its_idle_stacks() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut role = shared.driver.try_role().unwrap();
-                let until = || {
-                    let until = shared.next_trim().min(limit);
-                    looks.fetch_add(1, Ordering::Release);
-                    until
-                };
                 let mut slept = false;
                 while !slept || shared.idle.is_parked(1) {
+                    let now = Moment::now();
+                    let until = || {
+                        let until = shared.next_trim(now).min(limit);
+                        looks.fetch_add(1, Ordering::Release);
+                        until
+                    };
                     let mut settled = Batch::new();
-                    shared.driver.wait(&mut role, Moment::now(), until, &mut settled);
+                    shared.driver.wait(&mut role, now, until, &mut settled);
                     slept = shared.idle.is_parked(1) || Moment::now() >= limit;
                     shared.wake_for_trim(0);
                 }
@@ -182,6 +197,7 @@ fn who_sleeps_again_is_woken_for_its_idle_stacks() {
             while looks.load(Ordering::Acquire) < 2 {
                 std::thread::yield_now();
             }
+            // As if it had been due for it: it does not look again.
             let due = Moment::now().saturating_add(Duration::from_millis(300));
             bench.core(1).trim_due.store(due.as_nanos(), Ordering::Relaxed);
             bench.workers[1].park(&|| false);
