@@ -6,7 +6,7 @@ mod sync_support;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use sync_support::{LONG, within};
 use volt::runtime::{Builder, Runtime};
-use volt::sync::{Arc, Mutex, RwLock};
+use volt::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// So often is the lock taken past a woken waiter of the same worker.
 const OVERTAKEN: u64 = 64;
@@ -16,16 +16,62 @@ const BUDGET: u64 = 128;
 
 /// How often the lock was taken, and how often since others began to wait, at most.
 #[derive(Default)]
-struct Taken {
-    lock: Mutex<()>,
+struct Taken<L> {
+    lock: L,
     times: AtomicU64,
     most: AtomicU64,
 }
 
-impl Taken {
+/// A lock that is taken in one of its ways, or as whoever waits for it does.
+trait Lock: Default + Send + Sync + 'static {
+    fn hold(&self) -> impl Drop;
+
+    fn hold_waited_for(&self) -> impl Drop {
+        self.hold()
+    }
+}
+
+impl Lock for Mutex<()> {
+    fn hold(&self) -> impl Drop {
+        self.lock().unwrap()
+    }
+}
+
+/// A read-write lock that is read past a writer, or written.
+#[derive(Default)]
+struct Shared<const READ: bool>(RwLock<()>);
+
+impl<const READ: bool> Lock for Shared<READ> {
+    fn hold(&self) -> impl Drop {
+        if READ { Held::Read(self.0.read().unwrap()) } else { Held::Write(self.0.write().unwrap()) }
+    }
+
+    fn hold_waited_for(&self) -> impl Drop {
+        self.0.write().unwrap()
+    }
+}
+
+#[allow(dead_code, reason = "held for its end")]
+enum Held<'a> {
+    Read(RwLockReadGuard<'a, ()>),
+    Write(RwLockWriteGuard<'a, ()>),
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {}
+}
+
+impl<L: Lock> Taken<L> {
     fn lock(&self, inside: impl FnOnce()) {
+        self.taken(L::hold, inside);
+    }
+
+    fn taken<'a, G: Drop>(&'a self, hold: impl Fn(&'a L) -> G, inside: impl FnOnce())
+    where
+        L: 'a,
+    {
         let before = self.times.load(Ordering::SeqCst);
-        let _guard = self.lock.lock().unwrap();
+        let _guard = hold(&self.lock);
         let now = self.times.fetch_add(1, Ordering::SeqCst);
         self.most.fetch_max(now - before, Ordering::SeqCst);
         inside();
@@ -42,7 +88,8 @@ fn one_worker() -> Builder {
 fn a_greedy_fiber_yields() {
     within(LONG, || {
         one_worker().build().unwrap().run(|| {
-            let (taken, stop) = (Arc::new(Taken::default()), Arc::new(AtomicBool::new(false)));
+            let (taken, stop) =
+                (Arc::new(Taken::<Mutex<()>>::default()), Arc::new(AtomicBool::new(false)));
             let (theirs, their_stop) = (Arc::clone(&taken), Arc::clone(&stop));
             let guard = taken.lock.lock().unwrap();
             let waiter = volt::go(move || {
@@ -69,7 +116,7 @@ fn nobody_waits_for_many_turns() {
     const FIBERS: u64 = 16;
     within(LONG, || {
         one_worker().build().unwrap().run(|| {
-            let taken = Arc::new(Taken::default());
+            let taken = Arc::new(Taken::<Mutex<()>>::default());
             let fibers: Vec<_> = (0..FIBERS)
                 .map(|_| {
                     let taken = Arc::clone(&taken);
@@ -84,7 +131,7 @@ fn nobody_waits_for_many_turns() {
 }
 
 /// So many fibers that never leave a lock alone, from when all of them wait for it.
-fn all_contend(taken: &Arc<Taken>, fibers: u64, turns: u64) {
+fn all_contend(taken: &Arc<Taken<Mutex<()>>>, fibers: u64, turns: u64) {
     let guard = taken.lock.lock().unwrap();
     let fibers: Vec<_> = (0..fibers)
         .map(|_| {
@@ -105,7 +152,7 @@ fn among_fibers_of_one_worker_everybody_has_some_turns() {
         let runtime = one_worker().build().unwrap();
         for fibers in [2, 8, 50] {
             let taken = runtime.run(move || {
-                let taken = Arc::new(Taken::default());
+                let taken = Arc::new(Taken::<Mutex<()>>::default());
                 all_contend(&taken, fibers, 2_000);
                 taken
             });
@@ -118,14 +165,14 @@ fn among_fibers_of_one_worker_everybody_has_some_turns() {
 
 /// How often a fiber that never leaves the lock alone overtakes another, on the worker of both, which a
 /// thread has woken: it stands in the injector, at which a busy worker looks once a millisecond.
-fn overtaken_when_woken_from_outside(runtime: &Runtime) -> u64 {
-    let (taken, stop) = (Arc::new(Taken::default()), Arc::new(AtomicBool::new(false)));
-    let guard = taken.lock.lock().unwrap();
+fn overtaken_when_woken_from_outside<L: Lock>(runtime: &Runtime) -> u64 {
+    let (taken, stop) = (Arc::new(Taken::<L>::default()), Arc::new(AtomicBool::new(false)));
+    let guard = taken.lock.hold_waited_for();
     let queued = Arc::new(AtomicBool::new(false));
     let (theirs, their_stop, begun) = (Arc::clone(&taken), Arc::clone(&stop), Arc::clone(&queued));
     let waiter = runtime.go(move || {
         begun.store(true, Ordering::SeqCst);
-        theirs.lock(|| their_stop.store(true, Ordering::SeqCst));
+        theirs.taken(L::hold_waited_for, || their_stop.store(true, Ordering::SeqCst));
     });
     let (greedy, freed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (theirs, begun, go_on) = (Arc::clone(&taken), Arc::clone(&greedy), Arc::clone(&freed));
@@ -155,7 +202,7 @@ fn a_greedy_fiber_makes_way_for_one_that_a_thread_has_woken() {
     within(LONG, || {
         let runtime = one_worker().build().unwrap();
         for _ in 0..20 {
-            let most = overtaken_when_woken_from_outside(&runtime);
+            let most = overtaken_when_woken_from_outside::<Mutex<()>>(&runtime);
             assert!(most <= OVERTAKEN + 1, "{most} turns");
         }
     });
@@ -166,11 +213,25 @@ fn a_greedy_fiber_makes_way_for_one_that_a_thread_has_woken() {
 /// looks after one dispatch, so that the first yield may be one of a fiber alone.
 #[test]
 fn a_greedy_fiber_is_charged() {
+    is_charged::<Mutex<()>>();
+}
+
+#[test]
+fn a_greedy_writer_is_charged() {
+    is_charged::<Shared<false>>();
+}
+
+#[test]
+fn a_greedy_reader_is_charged() {
+    is_charged::<Shared<true>>();
+}
+
+fn is_charged<L: Lock>() {
     within(LONG, || {
         let migrate = volt::runtime::Migrate::BeforeStart;
         let runtime = one_worker().migrate(migrate).injector_every(1).build().unwrap();
         for _ in 0..20 {
-            let most = overtaken_when_woken_from_outside(&runtime);
+            let most = overtaken_when_woken_from_outside::<L>(&runtime);
             assert!(most <= OVERTAKEN + 2 * BUDGET + 1, "{most} turns");
         }
     });

@@ -12,6 +12,7 @@
 //! | who reads after a writer came waits behind it | `a_reader_stands_behind_a_writer` | readers let in past waiting writers |
 //! | readers in a row go together | `readers_in_a_row_go_together` | those behind the first left in the queue |
 //! | those who stand behind are invited | `who_is_invited_does_not_own_the_lock` | they are handed the lock; no turns are counted past them |
+//! | near to others, it is in nobody's way | `who_is_near_to_others_keeps_nobody_out` | only taken past a queue's end; every token near |
 //! | else it is charged, and yields | `a_greedy_fiber_is_charged` (`sync_fair.rs`) | no charge |
 
 mod sync_support;
@@ -24,8 +25,8 @@ use volt::sync::{Arc, Mutex, RwLock};
 /// Who took a lock, one after the other.
 type Order = Arc<Mutex<Vec<&'static str>>>;
 
-/// So many turns one has past a woken waiter that is near. Past one that is far there is one more: it is
-/// the unlock that ends it, not the next lock.
+/// So many turns one has past a woken waiter that is near. Past one that is far there is one more at a mutex: it
+/// is the unlock that ends it, not the next lock.
 const OVERTAKEN: u64 = 64;
 
 /// One worker, whose fibers run in turn: none of them is interrupted.
@@ -360,6 +361,43 @@ fn who_is_invited_does_not_own_the_lock() {
             drop(kept);
             assert_eq!(away.join().unwrap(), 1);
         }
+    });
+}
+
+/// The one on whose worker the token is has had its turns, and does not leave. Others neither wait for it nor are
+/// kept from those who waited.
+#[test]
+fn who_is_near_to_others_keeps_nobody_out() {
+    within(LONG, || {
+        let (there, here) = (one_worker(), one_worker());
+        let order = Writers::default();
+        let (locked, go_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (theirs, has, may) = (Arc::clone(&order), Arc::clone(&locked), Arc::clone(&go_on));
+        let kept = Keeps::go(|keep| {
+            drop(there.go(move || {
+                let guard = theirs.write().unwrap();
+                has.store(true, Ordering::SeqCst);
+                while !may.load(Ordering::SeqCst) {
+                    volt::yield_now();
+                }
+                // The first is woken from here, to the slot of this worker.
+                drop(guard);
+                (0..OVERTAKEN).for_each(|_| drop(theirs.write().unwrap()));
+                keep();
+            }));
+        });
+        until("it has the lock", || locked.load(Ordering::SeqCst));
+        let [first, second] = [(&there, "first"), (&here, "second")].map(|(runtime, name)| {
+            let order = Arc::clone(&order);
+            go_and_see_it_wait(runtime, move || order.write().unwrap().push(name))
+        });
+        go_on.store(true, Ordering::SeqCst);
+        kept.wait_for_it();
+        order.write().unwrap().push("a thread");
+        second.join().unwrap();
+        assert_eq!(*order.read().unwrap(), ["a thread", "second"]);
+        drop(kept);
+        first.join().unwrap();
     });
 }
 

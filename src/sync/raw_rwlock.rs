@@ -6,28 +6,30 @@
 //! As `raw_mutex.rs` has it. Who comes takes the lock if nobody waits. Who frees it while others wait gives
 //! a *token* to the first of them and leaves the lock free: it may take long to come, and to hand the lock
 //! to somebody who does not run makes all others wait for that one, each time anew (a *convoy*). Meanwhile
-//! whoever runs may take the free lock, `OVERTAKEN` times. After that, if the token is near, the lock stays
-//! free and who comes makes way: it queues up, so that the one with the token runs. Else the lock is handed
-//! to the queue's head, and so on in the queue's order until the token comes. A woken waiter that finds
-//! the lock taken goes back to the front, and has it *handed* to it by the next release that finds no other
-//! token out: a fiber after being overtaken once, whoever blocks a thread after half a millisecond.
+//! whoever runs may take the free lock, `OVERTAKEN` times. After that, who comes and has the token near makes
+//! way: it queues up, so that the one with the token runs. Who has it not takes the lock, and is charged
+//! for it, since the one with the token may stand where only another look of this worker finds it. Its release
+//! hands the lock to the queue's head, and so on in the queue's order until the token comes. A woken waiter
+//! that finds the lock taken goes back to the front, and has it *handed* to it by the next release that finds
+//! no other token out: a fiber after being overtaken once, whoever blocks a thread after half a millisecond.
 //!
 //! A reader joins other readers only if nobody waits and no writer has the token: readers that keep coming
 //! do not keep a writer waiting. Readers that stand behind one another go together: once the first of them
-//! has the lock, the others are *invited*. Each gets a token and joins whoever reads then, past a writer
-//! that stands behind them. They do not get the lock itself, for the same reason as above: it would be
-//! theirs until the last of them has run, and who comes meanwhile would wait for them all, to be woken
-//! together again.
+//! has the lock, the others are *invited*, as many as the word can count. Each gets a token and joins whoever
+//! reads then, past a writer that stands behind them. They do not get the lock itself, for the same reason as
+//! above: it would be theirs until the last of them has run, and who comes meanwhile would wait for them
+//! all, to be woken together again. Turns count anew whenever one of them comes, as they would if each
+//! had been woken by itself.
 //!
 //! # Why nobody is left behind
 //!
-//! `QUEUED` is set by a compare-and-swap that saw an owner, a token, or `QUEUED` itself. An owner's release
-//! that finds `QUEUED`, and no tokens within their turns, comes to the queue's lock and calls `hand_over`,
-//! which goes on until the head cannot be served, or tokens are out. Whoever has one always tries: it takes
-//! the lock, and its release finds `QUEUED`; or it sees an owner, gives the token back by the
-//! compare-and-swap that saw it, and if it was the last, that owner's release finds `QUEUED` without a
-//! token. A waiter that gives up calls `hand_over` too, since it may have been a writer that kept readers
-//! waiting.
+//! `QUEUED` is set by a compare-and-swap that saw an owner, a token, or `QUEUED` itself. The last owner's
+//! release, if it finds `QUEUED` and either no tokens or far ones that were overtaken often enough, comes to the
+//! queue's lock and calls `hand_over`, which goes on until the head cannot be served, or tokens are out and
+//! no reader may be invited. Whoever has a token always tries: it takes the lock, and its release finds `QUEUED`;
+//! or it sees an owner, gives the token back by the compare-and-swap that saw it, and if it was the last,
+//! that owner's release finds `QUEUED` without a token. A waiter that gives up calls `hand_over` too, since it
+//! may have been a writer that kept readers waiting.
 //!
 //! `hand_over` counts a waiter as owner, or gives the token out, *before* it offers: afterwards the waiter
 //! may release already. A lost offer is taken back, and the loop looks at the word again, so that a
@@ -37,7 +39,9 @@
 //! place, or the hint says nowhere.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{Patience, Queues, Wait, is_near, spin};
+use crate::park::{
+    Patience, Queues, Wait, charge_current, is_beside_workers, is_near, spin, try_charge,
+};
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use crate::primitives::{const_unless_loom, prefetch_for_write};
@@ -89,24 +93,24 @@ impl RawRwLock {
     #[inline]
     fn take_at_once(&self, want: Want) -> bool {
         prefetch_for_write(&self.word);
-        self.change(|word| want.taken(word, false))
+        self.take(want, false)
     }
 
     #[inline]
     #[must_use]
     pub(crate) fn try_read(&self) -> bool {
-        self.try_take(Want::Read)
+        self.take(Want::Read, true)
     }
 
     #[inline]
     #[must_use]
     pub(crate) fn try_write(&self) -> bool {
-        self.try_take(Want::Write)
+        self.take(Want::Write, true)
     }
 
     #[inline]
-    fn try_take(&self, want: Want) -> bool {
-        self.change(|word| want.taken(word, true))
+    fn take(&self, want: Want, past: bool) -> bool {
+        self.change(|word| want.taken(word, past))
     }
 
     /// Changes the word to `next` of it, unless that says no.
@@ -173,8 +177,9 @@ impl RawRwLock {
 
     #[cold]
     fn wait_for(&self, want: Want) -> Result<(), Cancelled> {
-        let past = !self.is_token_near();
-        if past && self.try_take(want) || spin(|| self.try_take(want)) {
+        let past = self.may_overtake(want);
+        let take = || self.take(want, past);
+        if take() || spin(take) {
             return Ok(());
         }
         let how = Wait { object: &raw const *self as usize, ..Wait::cancellable("rwlock") };
@@ -201,12 +206,28 @@ impl RawRwLock {
         Ok(())
     }
 
+    /// May the caller overtake those with tokens, whatever the turns? It is charged for it.
+    fn may_overtake(&self, want: Want) -> bool {
+        if !want.overtakes_too_often(self.word.load(Relaxed)) {
+            return true;
+        }
+        if self.is_token_near() {
+            return false;
+        }
+        if !try_charge() {
+            if is_beside_workers() {
+                return false;
+            }
+            charge_current();
+        }
+        true
+    }
+
     /// Serves the head of the queue as long as the lock allows it; under the queue's lock.
     fn hand_over(&self, queue: &mut Queue<Waiting>, wakes: &mut Wakes) {
-        let mut invited = false;
         while let Some(Waiting { want, starved }) = queue.front() {
             let now = self.word.load(Relaxed);
-            let invites = invited && want.may_be_invited(now);
+            let invites = want.may_join_invited(now);
             if !want.fits(now) || !invites && !self.is_to_serve(now) {
                 return;
             }
@@ -221,7 +242,6 @@ impl RawRwLock {
                 Some(Ok(wake)) => {
                     if !hands {
                         self.note_token(Queues::of(wake.as_ref()), invites);
-                        invited = now >= READER;
                     }
                     wakes.extend(wake);
                 }

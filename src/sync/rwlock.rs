@@ -14,7 +14,7 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 ///
 /// Nearly first come, first served: while a writer waits, new readers do not join those that read, and
 /// all readers up to the next writer are woken together. A lock that has become free may be taken past those
-/// that were woken for it, 64 times; then in the order of the queue until they come. So neither side
+/// that were woken for it, 64 times until the next of them comes; then in the order of the queue. So neither side
 /// starves. To read twice on one fiber may wait for ever, if a writer came between.
 ///
 /// A panic while the write lock is held poisons it, as with `std`. A cancel that unwinds does not, and
@@ -98,11 +98,13 @@ impl<T: ?Sized> RwLock<T> {
         self.poison.wrap(unsafe { RwLockReadGuard::new(self) })
     }
 
-    /// Takes the lock for reading if no writer has it or waits for it.
+    /// Takes the lock for reading if no writer has it and nobody stands before the caller, or if it is free and
+    /// those who wait for it have been woken and not come yet.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if one does, `Poisoned` with the guard if the lock is poisoned.
+    /// `WouldBlock` otherwise, also while the lock is just being handed on; `Poisoned` with the guard if the lock
+    /// is poisoned.
     ///
     /// ```
     /// let lock = volt::sync::RwLock::new(1);
@@ -147,7 +149,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if somebody does, `Poisoned` with the guard if the lock is poisoned.
+    /// `WouldBlock` otherwise, also while the lock is just being handed on; `Poisoned` with the guard if the lock
+    /// is poisoned.
     ///
     /// ```
     /// let lock = volt::sync::RwLock::new(1);

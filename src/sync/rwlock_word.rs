@@ -4,10 +4,10 @@
 //! - `QUEUED`: the queue is not empty. Changes under the queue's lock only.
 //! - In units of `TOKEN`: how many waiters have been woken to try again and have not tried yet: each has a
 //!   *token*. Given out under the queue's lock; given back by the waiter that has it, as it takes the lock
-//!   or queues up again.
+//!   or queues up again, or by who offered it in vain.
 //! - `ALL_READ`: the tokens that are out are readers'.
-//! - In units of `TURN`: how often the lock was taken past those with tokens since the last of them came, up
-//!   to `OVERTAKEN`.
+//! - In units of `TURN`: how often the lock was taken past those with tokens since one of them came, or the
+//!   first was woken, up to `OVERTAKEN`.
 //!
 //! Without a token there are neither turns nor `ALL_READ`.
 
@@ -46,18 +46,24 @@ impl Want {
         word & WRITER == 0 && (self == Want::Read || word < READER)
     }
 
-    /// The word after `word` if one who comes with this want may take the lock; `past` those with tokens
-    /// even if they were overtaken often enough, but not past a queue then.
+    /// The word after `word` if one who comes with this want may take the lock; `past` those with tokens, who
+    /// left it free, even if they were overtaken often enough.
     #[inline]
     pub(super) fn taken(self, word: u64, past: bool) -> Option<u64> {
         if !self.fits(word) {
             return None;
         }
-        if word & TOKENS != 0 && word < READER && word & TURNS < LIMIT {
-            return self.added(word + TURN);
+        if word & TOKENS != 0 && word < READER {
+            return match word & TURNS < LIMIT {
+                true => self.added(word + TURN),
+                false if past => self.added(word),
+                false => None,
+            };
         }
-        let joins = if word < READER { past } else { word & ALL_READ != 0 };
-        if word & QUEUED == 0 && (word & TOKENS == 0 || joins) { self.added(word) } else { None }
+        match word & QUEUED == 0 && (word & TOKENS == 0 || word & ALL_READ != 0) {
+            true => self.added(word),
+            false => None,
+        }
     }
 
     /// The word with one owner more; `None` if there are as many readers as can be counted: whoever comes
@@ -67,9 +73,15 @@ impl Want {
         word.checked_add(self.share())
     }
 
-    /// May it have a token beside others, to join those who read?
-    pub(super) fn may_be_invited(self, word: u64) -> bool {
-        self == Want::Read && word >= READER && word & TOKENS != TOKENS
+    /// May it have a token beside those of other readers, to join one that reads?
+    pub(super) fn may_join_invited(self, word: u64) -> bool {
+        self == Want::Read && word >= READER && word & ALL_READ != 0 && word & TOKENS != TOKENS
+    }
+
+    /// Would it be in the way of those with tokens, who were overtaken often enough, at a lock that is free
+    /// for it?
+    pub(super) fn overtakes_too_often(self, word: u64) -> bool {
+        self.fits(word) && word < READER && word & TOKENS != 0 && word & TURNS >= LIMIT
     }
 
     /// The word after one with this want was given a token. If others are out, they are readers', and so is
@@ -136,7 +148,8 @@ mod tests {
                     word += TURN;
                 }
                 assert_eq!(comes(want, word), None);
-                assert_eq!(want.taken(word, true).is_some(), queued == 0);
+                assert_eq!(want.taken(word, true), Some(word + want.share()));
+                assert!(want.overtakes_too_often(word) && !want.overtakes_too_often(word - TURN));
             }
         }
     }
@@ -164,11 +177,12 @@ mod tests {
     fn no_more_are_invited_than_can_be_counted() {
         let mut word = READER;
         for _ in 0..TOKENS / TOKEN {
-            assert!(Read.may_be_invited(word) && !Write.may_be_invited(word));
             word = Read.with_one_token_more(word);
+            assert!(!Write.may_join_invited(word));
+            assert_eq!(Read.may_join_invited(word), word & TOKENS != TOKENS);
         }
-        assert!(!Read.may_be_invited(word));
-        // Nor to join nobody.
-        assert!(!Read.may_be_invited(TOKEN) && !Read.may_be_invited(WRITER));
+        // Nor to join nobody, or beside a writer's token.
+        assert!(!Read.may_join_invited(tokens(&[Read])));
+        assert!(!Read.may_join_invited(READER | tokens(&[Write])));
     }
 }
