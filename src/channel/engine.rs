@@ -74,13 +74,11 @@ pub(super) fn select<'a>(
     biased: bool,
 ) -> Option<SelectedOperation<'a>> {
     let deadline = begin(patience);
-    if !biased {
-        shuffle(cases);
-    }
+    let first = if biased { 0 } else { shuffle(cases) };
     let mut again = cases.len() > 1;
     loop {
         let mut parcel = Parcel::new();
-        for case in cases.iter() {
+        for case in in_turn(cases, first) {
             match case.source.attempt(&mut parcel) {
                 Attempt::Chosen => return Some(SelectedOperation::new(*case, parcel, true)),
                 Attempt::Disconnected => return Some(SelectedOperation::new(*case, parcel, false)),
@@ -106,11 +104,9 @@ pub(super) fn select<'a>(
 /// Waits until a case may be ready, and returns its number; `None` when patience is over.
 pub(super) fn ready(cases: &mut [Listed<'_>], patience: Patience, biased: bool) -> Option<usize> {
     let deadline = begin(patience);
-    if !biased {
-        shuffle(cases);
-    }
+    let first = if biased { 0 } else { shuffle(cases) };
     loop {
-        if let Some(case) = cases.iter().find(|case| case.source.is_ready()) {
+        if let Some(case) = in_turn(cases, first).find(|case| case.source.is_ready()) {
             return Some(case.index);
         }
         if is_over(deadline) {
@@ -138,12 +134,25 @@ fn is_over(deadline: Option<Moment>) -> bool {
     }
 }
 
-/// A random order, all of them about equally likely.
-fn shuffle(cases: &mut [Listed<'_>]) {
+/// A random order, all of them about equally likely; returns with which case it begins.
+///
+/// Two cases, which most selects have, stay where they are: to load what has just been stored, in other
+/// pieces, takes the processor longer than all the rest of this.
+fn shuffle(cases: &mut [Listed<'_>]) -> usize {
+    if let [_, _] = cases {
+        return (fiber::random() >> 31) as usize;
+    }
     for last in (1..cases.len()).rev() {
         let other = (u64::from(fiber::random()) * (last as u64 + 1)) >> 32;
         cases.swap(last, other as usize);
     }
+    0
+}
+
+/// All cases, from the one at `first` on.
+fn in_turn<'c, 'a>(cases: &'c [Listed<'a>], first: usize) -> impl Iterator<Item = &'c Listed<'a>> {
+    let (before, from) = cases.split_at(first);
+    from.iter().chain(before)
 }
 
 #[inline(never)]
