@@ -81,49 +81,55 @@ impl RawRwLock {
 
     #[inline]
     pub(crate) fn read(&self) -> Result<(), Cancelled> {
-        if self.take_at_once(Want::Read) { Ok(()) } else { self.wait_for(Want::Read) }
+        self.take_at_once(Want::Read).or_else(|seen| self.wait_for(Want::Read, seen))
     }
 
     #[inline]
     pub(crate) fn write(&self) -> Result<(), Cancelled> {
-        if self.take_at_once(Want::Write) { Ok(()) } else { self.wait_for(Want::Write) }
-    }
-
-    /// The line is fetched for writing: to look first, and for reading, would fetch it twice.
-    #[inline]
-    fn take_at_once(&self, want: Want) -> bool {
-        prefetch_for_write(&self.word);
-        self.take(want, false)
+        self.take_at_once(Want::Write).or_else(|seen| self.wait_for(Want::Write, seen))
     }
 
     #[inline]
     #[must_use]
     pub(crate) fn try_read(&self) -> bool {
-        self.take(Want::Read, true)
+        self.take(self.look(), Want::Read, true).is_ok()
     }
 
     #[inline]
     #[must_use]
     pub(crate) fn try_write(&self) -> bool {
-        self.take(Want::Write, true)
+        self.take(self.look(), Want::Write, true).is_ok()
+    }
+
+    /// The word. Models take it for free: any guess will do, since an exchange follows, and each look would be
+    /// one more place for others to come between.
+    #[inline]
+    fn look(&self) -> u64 {
+        if cfg!(loom) { 0 } else { self.word.load(Relaxed) }
+    }
+
+    /// The line is fetched for writing: to look first, and for reading, would fetch it twice.
+    #[inline]
+    fn take_at_once(&self, want: Want) -> Result<(), u64> {
+        prefetch_for_write(&self.word);
+        self.take(self.look(), want, false)
     }
 
     #[inline]
-    fn take(&self, want: Want, past: bool) -> bool {
-        self.change(|word| want.taken(word, past))
+    fn take(&self, now: u64, want: Want, past: bool) -> Result<(), u64> {
+        self.change(now, |word| want.taken(word, past))
     }
 
-    /// Changes the word to `next` of it, unless that says no.
+    /// Changes the word, which was `now`, to `next` of it, unless that says no to what it is.
     #[inline]
-    fn change(&self, next: impl Fn(u64) -> Option<u64>) -> bool {
-        let mut now = self.word.load(Relaxed);
+    fn change(&self, mut now: u64, next: impl Fn(u64) -> Option<u64>) -> Result<(), u64> {
         while let Some(next) = next(now) {
             match self.word.compare_exchange_weak(now, next, Acquire, Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => return Ok(()),
                 Err(seen) => now = seen,
             }
         }
-        false
+        Err(now)
     }
 
     /// A reader lets go.
@@ -176,10 +182,10 @@ impl RawRwLock {
     }
 
     #[cold]
-    fn wait_for(&self, want: Want) -> Result<(), Cancelled> {
-        let past = self.may_overtake(want);
-        let take = || self.take(want, past);
-        if take() || spin(take) {
+    fn wait_for(&self, want: Want, seen: u64) -> Result<(), Cancelled> {
+        let past = self.may_overtake(want, seen);
+        let take = |now| self.take(now, want, past).is_ok();
+        if take(seen) || spin(|| take(self.word.load(Relaxed))) {
             return Ok(());
         }
         let how = Wait { object: &raw const *self as usize, ..Wait::cancellable("rwlock") };
@@ -194,7 +200,8 @@ impl RawRwLock {
                 Waited::Woken(_) => (has_token, place) = (true, Place::Front),
                 Waited::TimedOut | Waited::Cancelled => return Err(Cancelled),
             }
-            let take = || self.change(|word| with_token(want, word));
+            let now = || self.word.load(Relaxed);
+            let take = || self.change(now(), |word| with_token(want, word)).is_ok();
             if take() || spin(take) {
                 break;
             }
@@ -207,8 +214,8 @@ impl RawRwLock {
     }
 
     /// May the caller overtake those with tokens, whatever the turns? It is charged for it.
-    fn may_overtake(&self, want: Want) -> bool {
-        if !want.overtakes_too_often(self.word.load(Relaxed)) {
+    fn may_overtake(&self, want: Want, seen: u64) -> bool {
+        if !want.overtakes_too_often(seen) {
             return true;
         }
         if self.is_token_near() {
@@ -246,7 +253,9 @@ impl RawRwLock {
                     wakes.extend(wake);
                 }
                 _ if hands => drop(self.word.fetch_sub(want.share(), Release)),
-                _ => drop(self.change(|word| Some(without_token(word)))),
+                _ => {
+                    let _ = self.change(next, |word| Some(without_token(word)));
+                }
             }
         }
         self.word.fetch_and(!QUEUED, Relaxed);

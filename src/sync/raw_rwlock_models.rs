@@ -145,6 +145,23 @@ fn who_comes_again_meets_others() {
     all_come_through(write_twice, [Guarded::write, Guarded::read]);
 }
 
+/// The second reader is invited by the first, and may find that the writer came again meanwhile.
+#[test]
+fn a_writer_comes_again_past_readers() {
+    all_come_through(write_twice, [Guarded::read, Guarded::read]);
+}
+
+#[test]
+fn a_reader_comes_again_past_a_reader_and_a_writer() {
+    all_come_through(read_twice, [Guarded::write, Guarded::read]);
+}
+
+/// Who steps down invites the reader that waits.
+#[test]
+fn readers_stand_behind_a_writer_that_becomes_one() {
+    all_come_through(Guarded::write_then_read, [Guarded::read, Guarded::read]);
+}
+
 /// It may do so just when the reader before it, which has the lock, lets it in.
 #[test]
 fn a_reader_behind_a_reader_gives_up() {
