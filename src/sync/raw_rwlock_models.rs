@@ -156,6 +156,12 @@ fn a_reader_comes_again_past_a_reader_and_a_writer() {
     all_come_through(read_twice, [Guarded::write, Guarded::read]);
 }
 
+/// Past the limit it is handed the lock, and may have given up by then.
+#[test]
+fn who_is_handed_the_lock_gives_up() {
+    all_come_through(write_twice, [Guarded::write, give_up_writing]);
+}
+
 /// Who steps down invites the reader that waits.
 #[test]
 fn readers_stand_behind_a_writer_that_becomes_one() {
