@@ -117,6 +117,7 @@ mod rwlock_word;
 mod semaphore;
 mod wait_group;
 pub mod watch;
+mod whereabouts;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};

@@ -35,6 +35,7 @@ mod raw_once;
 mod raw_rwlock;
 mod raw_semaphore;
 mod rwlock_word;
+mod whereabouts;
 
 #[cfg(test)]
 use crate::primitives::models::check;

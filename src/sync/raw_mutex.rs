@@ -67,12 +67,12 @@
 //! more to write, so it is fetched for writing.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{
-    Patience, Queues, Wait, charge_current, is_beside_workers, is_near, spin, try_charge,
-};
+use crate::park::{Patience, Wait, spin};
 use crate::primitives::sync::Lock;
-use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::primitives::sync::atomic::{AtomicU32, Ordering::*};
 use crate::primitives::{const_unless_loom, prefetch_for_write};
+
+use super::whereabouts::Whereabouts;
 
 const LOCKED: u32 = 1;
 const QUEUED: u32 = 2;
@@ -101,8 +101,7 @@ const OVERTAKEN: u32 = if cfg!(loom) { 1 } else { 64 };
 #[derive(Debug)]
 pub(crate) struct RawMutex {
     word: AtomicU32,
-    /// Where the one with the token was put, by whoever gave it out: a hint.
-    token: AtomicUsize,
+    token: Whereabouts,
     /// Each waiter says whether the lock must be handed to it.
     queue: Lock<Queue<bool>>,
 }
@@ -110,7 +109,7 @@ pub(crate) struct RawMutex {
 impl RawMutex {
     const_unless_loom! {
         pub(crate) fn new() -> RawMutex {
-            let (word, token) = (AtomicU32::new(0), AtomicUsize::new(0));
+            let (word, token) = (AtomicU32::new(0), Whereabouts::new());
             RawMutex { word, token, queue: Lock::new(Queue::new()) }
         }
     }
@@ -207,19 +206,7 @@ impl RawMutex {
     /// May the caller overtake the one with the token, if the lock is free? It is charged for it from
     /// the limit on.
     fn may_barge(&self, now: u32) -> bool {
-        if now & LOCKED != 0 || now < LIMIT {
-            return true;
-        }
-        if self.is_token_near() {
-            return false;
-        }
-        if !try_charge() {
-            if is_beside_workers() {
-                return false;
-            }
-            charge_current();
-        }
-        true
+        now & LOCKED != 0 || now < LIMIT || self.token.may_be_overtaken()
     }
 
     /// Takes the lock if it is free, past those who wait.
@@ -227,16 +214,12 @@ impl RawMutex {
         self.take(seen, !0) || spin(|| self.word.load(Relaxed) == 0 && self.try_lock())
     }
 
-    fn is_token_near(&self) -> bool {
-        is_near(Queues::from_word(self.token.load(Relaxed)))
-    }
-
     #[cold]
     fn unlock_slow(&self, mut now: u32) {
         loop {
             let next = match left_free(now) {
                 Some(next) => next,
-                None if now & WAKING != 0 && self.is_token_near() => now & !LOCKED,
+                None if now & WAKING != 0 && self.token.is_near() => now & !LOCKED,
                 None => break,
             };
             match self.word.compare_exchange_weak(now, next, Release, Relaxed) {
@@ -261,7 +244,7 @@ impl RawMutex {
             let (result, next) = if hand { (HANDED, LOCKED | token) } else { (RETRY, WAKING) };
             let Some(Ok(wake)) = queue.offer_front(result) else { continue };
             if !hand {
-                self.token.store(Queues::of(wake.as_ref()).word(), Relaxed);
+                self.token.of(wake.as_ref());
             }
             wakes.extend(wake);
             // Until this store the word says that the lock is taken, has waiters, and nobody has the

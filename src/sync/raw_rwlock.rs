@@ -34,20 +34,16 @@
 //! `hand_over` counts a waiter as owner, or gives the token out, *before* it offers: afterwards the waiter
 //! may release already. A lost offer is taken back, and the loop looks at the word again, so that a
 //! release that came between, and relied on the one who lost, is made up for.
-//!
-//! Where the tokens are, is a hint: every decision upon it is sound. Those of one invitation are in one
-//! place, or the hint says nowhere.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{
-    Patience, Queues, Wait, charge_current, is_beside_workers, is_near, spin, try_charge,
-};
+use crate::park::{Patience, Wait, spin};
 use crate::primitives::sync::Lock;
-use crate::primitives::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+use crate::primitives::sync::atomic::{AtomicU64, Ordering::*};
 use crate::primitives::{const_unless_loom, prefetch_for_write};
 
 use super::raw_mutex::Cancelled;
 use super::rwlock_word::*;
+use super::whereabouts::Whereabouts;
 
 /// The lock is the waiter's.
 const HANDED: u32 = 1;
@@ -66,16 +62,15 @@ struct Waiting {
 #[derive(Debug)]
 pub(crate) struct RawRwLock {
     word: AtomicU64,
-    /// Where those with tokens were put, by whoever gave them out: a hint.
-    token: AtomicUsize,
+    tokens: Whereabouts,
     queue: Lock<Queue<Waiting>>,
 }
 
 impl RawRwLock {
     const_unless_loom! {
         pub(crate) fn new() -> RawRwLock {
-            let (word, token) = (AtomicU64::new(0), AtomicUsize::new(0));
-            RawRwLock { word, token, queue: Lock::new(Queue::new()) }
+            let (word, tokens) = (AtomicU64::new(0), Whereabouts::new());
+            RawRwLock { word, tokens, queue: Lock::new(Queue::new()) }
         }
     }
 
@@ -167,11 +162,7 @@ impl RawRwLock {
 
     /// Does who finds this word serve the queue, if the owners let its head in?
     fn is_to_serve(&self, word: u64) -> bool {
-        is_queue_due(word) && (word & TOKENS == 0 || !self.is_token_near())
-    }
-
-    fn is_token_near(&self) -> bool {
-        is_near(Queues::from_word(self.token.load(Relaxed)))
+        is_queue_due(word) && (word & TOKENS == 0 || !self.tokens.is_near())
     }
 
     #[cold]
@@ -183,7 +174,7 @@ impl RawRwLock {
 
     #[cold]
     fn wait_for(&self, want: Want, seen: u64) -> Result<(), Cancelled> {
-        let past = self.may_overtake(want, seen);
+        let past = !want.overtakes_too_often(seen) || self.tokens.may_be_overtaken();
         let take = |now| self.take(now, want, past).is_ok();
         if take(seen) || spin(|| take(self.word.load(Relaxed))) {
             return Ok(());
@@ -213,23 +204,6 @@ impl RawRwLock {
         Ok(())
     }
 
-    /// May the caller overtake those with tokens, whatever the turns? It is charged for it.
-    fn may_overtake(&self, want: Want, seen: u64) -> bool {
-        if !want.overtakes_too_often(seen) {
-            return true;
-        }
-        if self.is_token_near() {
-            return false;
-        }
-        if !try_charge() {
-            if is_beside_workers() {
-                return false;
-            }
-            charge_current();
-        }
-        true
-    }
-
     /// Serves the head of the queue as long as the lock allows it; under the queue's lock.
     fn hand_over(&self, queue: &mut Queue<Waiting>, wakes: &mut Wakes) {
         while let Some(Waiting { want, starved }) = queue.front() {
@@ -247,8 +221,10 @@ impl RawRwLock {
             }
             match queue.offer_front(if hands { HANDED } else { RETRY }) {
                 Some(Ok(wake)) => {
-                    if !hands {
-                        self.note_token(Queues::of(wake.as_ref()), invites);
+                    match hands {
+                        true => {}
+                        false if invites => self.tokens.of_one_more(wake.as_ref()),
+                        false => self.tokens.of(wake.as_ref()),
                     }
                     wakes.extend(wake);
                 }
@@ -259,12 +235,6 @@ impl RawRwLock {
             }
         }
         self.word.fetch_and(!QUEUED, Relaxed);
-    }
-
-    /// A token was put into `queues`, perhaps beside `others` of one invitation.
-    fn note_token(&self, queues: Queues, others: bool) {
-        let all_there = !others || self.token.load(Relaxed) == queues.word();
-        self.token.store(if all_there { queues.word() } else { 0 }, Relaxed);
     }
 }
 

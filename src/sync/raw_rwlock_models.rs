@@ -1,7 +1,7 @@
 //! Under loom: writers are alone, readers are with readers, and nobody waits for a free lock.
 
 use super::*;
-use crate::park::cancelled;
+use crate::park::{cancelled, near};
 use crate::primitives::sync::{Arc, UnsafeCell};
 use crate::sync::check;
 use loom::thread;
@@ -160,6 +160,20 @@ fn a_reader_comes_again_past_a_reader_and_a_writer() {
 #[test]
 fn who_is_handed_the_lock_gives_up() {
     all_come_through(write_twice, [Guarded::write, give_up_writing]);
+}
+
+/// Past the limit it leaves the lock free, and stands behind the others.
+#[test]
+fn who_is_near_makes_way() {
+    let twice: fn(&Guarded) -> bool = |guarded| near(|| write_twice(guarded));
+    all_come_through(twice, [Guarded::write, Guarded::read]);
+}
+
+/// Past the limit it takes the lock that another has left free for one who is near to that.
+#[test]
+fn who_is_far_takes_what_was_left_free() {
+    let twice: fn(&Guarded) -> bool = |guarded| near(|| write_twice(guarded));
+    all_come_through(twice, [Guarded::write, write_twice]);
 }
 
 /// Who steps down invites the reader that waits.
