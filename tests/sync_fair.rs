@@ -1,4 +1,4 @@
-//! The policy of `Mutex`: whoever runs may overtake those who wait, but not for long. `sync_overtaken.rs`
+//! The policy of `Mutex` and `RwLock`: whoever runs may overtake those who wait, but not for long. `sync_overtaken.rs`
 //! has its rules one by one.
 
 mod sync_support;

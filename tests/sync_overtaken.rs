@@ -12,6 +12,7 @@
 //! | who reads after a writer came waits behind it | `a_reader_stands_behind_a_writer` | readers let in past waiting writers |
 //! | readers in a row go together | `readers_in_a_row_go_together` | those behind the first left in the queue |
 //! | those who stand behind are invited | `who_is_invited_does_not_own_the_lock` | they are handed the lock; no turns are counted past them |
+//! | also behind one who gives up | `who_stood_behind_one_who_gave_up_is_invited` | invited by the same call only |
 //! | near to others, it is in nobody's way | `who_is_near_to_others_keeps_nobody_out` | only taken past a queue's end; every token near |
 //! | else it is charged, and yields | `a_greedy_fiber_is_charged` (`sync_fair.rs`) | no charge |
 
@@ -361,6 +362,44 @@ fn who_is_invited_does_not_own_the_lock() {
             drop(kept);
             assert_eq!(away.join().unwrap(), 1);
         }
+    });
+}
+
+/// Readers hold the lock, and one that was invited has not come: who stands behind a writer that gives up is
+/// invited too.
+#[test]
+fn who_stood_behind_one_who_gave_up_is_invited() {
+    within(LONG, || {
+        let (far, here) = (one_worker(), one_worker());
+        let lock = Arc::new(RwLock::new(()));
+        let [holds, leave] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let guard = lock.write().unwrap();
+        let (theirs, has, may) = (Arc::clone(&lock), Arc::clone(&holds), Arc::clone(&leave));
+        let first = go_and_see_it_wait(&here, move || {
+            let _guard = theirs.read().unwrap();
+            has.store(true, Ordering::SeqCst);
+            while !may.load(Ordering::SeqCst) {
+                volt::yield_now();
+            }
+        });
+        let reads = |runtime: &Runtime| {
+            let lock = Arc::clone(&lock);
+            go_and_see_it_wait(runtime, move || drop(lock.read().unwrap()))
+        };
+        let away = reads(&far);
+        let theirs = Arc::clone(&lock);
+        let writer = go_and_see_it_wait(&here, move || drop(theirs.write().unwrap()));
+        let last = reads(&here);
+        let kept = Keeps::go(|f| drop(far.go(f)));
+        kept.wait_for_it();
+        drop(guard);
+        until("the first reads", || holds.load(Ordering::SeqCst));
+        writer.cancel();
+        last.join().unwrap();
+        leave.store(true, Ordering::SeqCst);
+        drop(kept);
+        [first, away].into_iter().for_each(|reader| reader.join().unwrap());
+        writer.join().unwrap_err();
     });
 }
 

@@ -74,7 +74,7 @@ pub(super) fn select<'a>(
     biased: bool,
 ) -> Option<SelectedOperation<'a>> {
     let deadline = begin(patience);
-    let first = if biased { 0 } else { shuffle(cases) };
+    let mut first = if biased { 0 } else { shuffle(cases) };
     let mut again = cases.len() > 1;
     loop {
         let mut parcel = Parcel::new();
@@ -92,9 +92,12 @@ pub(super) fn select<'a>(
             if !std::mem::take(&mut again) {
                 return None;
             }
-        } else if let Round::Chosen(operation) = wait(cases, deadline, Purpose::Effect, parcel) {
-            return Some(operation);
         } else {
+            // They wait in the same order: of two at one channel it serves the first.
+            cases.rotate_left(std::mem::take(&mut first));
+            if let Round::Chosen(operation) = wait(cases, deadline, Purpose::Effect, parcel) {
+                return Some(operation);
+            }
             // All cases were watched at once: what follows is the last look.
             again = false;
         }
@@ -104,7 +107,7 @@ pub(super) fn select<'a>(
 /// Waits until a case may be ready, and returns its number; `None` when patience is over.
 pub(super) fn ready(cases: &mut [Listed<'_>], patience: Patience, biased: bool) -> Option<usize> {
     let deadline = begin(patience);
-    let first = if biased { 0 } else { shuffle(cases) };
+    let mut first = if biased { 0 } else { shuffle(cases) };
     loop {
         if let Some(case) = in_turn(cases, first).find(|case| case.source.is_ready()) {
             return Some(case.index);
@@ -112,6 +115,7 @@ pub(super) fn ready(cases: &mut [Listed<'_>], patience: Patience, biased: bool) 
         if is_over(deadline) {
             return None;
         }
+        cases.rotate_left(std::mem::take(&mut first));
         wait(cases, deadline, Purpose::Watch, Parcel::new());
     }
 }

@@ -137,7 +137,7 @@ impl<T: ?Sized> Mutex<T> {
         unsafe { self.guard() }
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free, past whoever waits for it.
     ///
     /// # Errors
     ///

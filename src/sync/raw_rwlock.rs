@@ -7,8 +7,8 @@
 //! a *token* to the first of them and leaves the lock free: it may take long to come, and to hand the lock
 //! to somebody who does not run makes all others wait for that one, each time anew (a *convoy*). Meanwhile
 //! whoever runs may take the free lock, `OVERTAKEN` times. After that, who comes and has the token near makes
-//! way: it queues up, so that the one with the token runs. Who has it not takes the lock, and is charged
-//! for it, since the one with the token may stand where only another look of this worker finds it. Its release
+//! way: it queues up, so that the one with the token runs. Who has it not takes the lock; a fiber is
+//! charged for it, since the one with the token may stand where only another look of this worker finds it. Its release
 //! hands the lock to the queue's head, and so on in the queue's order until the token comes. A woken waiter
 //! that finds the lock taken goes back to the front, and has it *handed* to it by the next release that finds
 //! no other token out: a fiber after being overtaken once, whoever blocks a thread after half a millisecond.
@@ -230,7 +230,7 @@ impl RawRwLock {
                 }
                 _ if hands => drop(self.word.fetch_sub(want.share(), Release)),
                 _ => {
-                    let _ = self.change(next, |word| Some(without_token(word)));
+                    let _ = self.change(next, |word| Some(token_refused(word)));
                 }
             }
         }

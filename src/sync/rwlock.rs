@@ -14,8 +14,12 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 ///
 /// Nearly first come, first served: while a writer waits, new readers do not join those that read, and
 /// all readers up to the next writer are woken together. A lock that has become free may be taken past those
-/// that were woken for it, 64 times until the next of them comes; then in the order of the queue. So neither side
-/// starves. To read twice on one fiber may wait for ever, if a writer came between.
+/// that were woken for it, 64 times until the next of them comes. Then they have their turn, or, where something
+/// keeps them from running, those behind them. So nobody waits for more than some 64 critical sections for
+/// each waiter before it, and for as long as it is kept from running, as at a [`Mutex`](super::Mutex). Tries
+/// make way for nobody: a loop of nothing else may keep out those who wait.
+///
+/// To read twice on one fiber may wait for ever, if a writer waits, be it one that came before the first.
 ///
 /// A panic while the write lock is held poisons it, as with `std`. A cancel that unwinds does not, and
 /// neither does a panic under a read lock.

@@ -104,8 +104,13 @@ pub(super) fn with_token(want: Want, word: u64) -> Option<u64> {
 
 /// The word after a token was given back: whoever has another may be overtaken as often again.
 pub(super) fn without_token(word: u64) -> u64 {
-    let left = (word - TOKEN) & !TURNS;
-    if left & TOKENS == 0 { left & !ALL_READ } else { left }
+    token_refused(word) & !TURNS
+}
+
+/// The word after a token was offered to one who had given up.
+pub(super) fn token_refused(word: u64) -> u64 {
+    let left = word - TOKEN;
+    if left & TOKENS == 0 { left & !(ALL_READ | TURNS) } else { left }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -167,7 +172,8 @@ mod tests {
     fn a_token_that_comes_back_leaves_what_the_others_need() {
         let two = tokens(&[Read, Read]) + TURN;
         assert_eq!(without_token(two), tokens(&[Read]));
-        assert_eq!(without_token(without_token(two)), 0);
+        assert_eq!([without_token(without_token(two)), token_refused(token_refused(two))], [0; 2]);
+        assert_eq!(token_refused(two), tokens(&[Read]) + TURN);
         assert_eq!(with_token(Read, two | READER), Some(tokens(&[Read]) | (2 * READER)));
         assert_eq!(with_token(Write, tokens(&[Write]) | QUEUED), Some(WRITER | QUEUED));
         assert_eq!([with_token(Write, two | READER), with_token(Read, two | WRITER)], [None; 2]);

@@ -286,6 +286,37 @@ fn it_is_fair() {
     });
 }
 
+/// Two cases at one channel: found ready, and waited for.
+#[test]
+fn so_is_one_of_two() {
+    on_each(|| {
+        const COUNT: usize = 400;
+        let (ask, asked) = unbounded();
+        let (s, r) = unbounded();
+        let sender = volt::go(move || asked.iter().for_each(|()| s.send(()).unwrap()));
+        for waits in [false, true] {
+            let mut hits = [0; 2];
+            (0..COUNT).filter(|_| !waits).for_each(|_| ask.send(()).unwrap());
+            while !waits && r.len() < COUNT {
+                volt::yield_now();
+            }
+            for _ in 0..COUNT {
+                if waits {
+                    // With one worker the other fiber answers when this one waits.
+                    ask.send(()).unwrap();
+                }
+                select! {
+                    recv(r) -> _ => hits[0] += 1,
+                    recv(r) -> _ => hits[1] += 1,
+                }
+            }
+            assert!(hits.iter().all(|hits| *hits > COUNT / 4), "{hits:?}, waits: {waits}");
+        }
+        drop(ask);
+        sender.join().unwrap();
+    });
+}
+
 #[test]
 fn the_biased_one_is_not() {
     on_each(|| {

@@ -198,7 +198,7 @@ fn who_sleeps_again_is_woken_for_its_idle_stacks() {
                 std::thread::yield_now();
             }
             // As if it had been due for it: it does not look again.
-            let due = Moment::now().saturating_add(Duration::from_millis(300));
+            let due = Moment::now().saturating_add(Duration::from_secs(2));
             bench.core(1).trim_due.store(due.as_nanos(), Ordering::Relaxed);
             bench.workers[1].park(&|| false);
         });
