@@ -276,10 +276,13 @@ fn losers_leave_the_waiter_alone() {
                 std::io::Write::write_all(&mut client, b"x").unwrap();
                 client
             });
-            while !brings.is_finished() {
+            loop {
                 let start = Instant::now();
                 volt::sleep(Duration::from_millis(4));
                 assert!(start.elapsed() >= Duration::from_millis(4), "woken by one that had lost");
+                if brings.is_finished() {
+                    break;
+                }
             }
             brings.join().unwrap();
             select! { wait(server.readable()) -> ready => ready.unwrap() }
