@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use volt::runtime::{Builder, JoinHandle};
 use volt::sync::{Arc, Event};
@@ -55,6 +55,7 @@ fn what_fibers_allocate() {
     a_small_fiber_after_another_is_no_allocation_at_all();
     what_a_burst_has_used_goes_back_to_the_allocator();
     so_does_what_is_put_away_when_all_stacks_are_at_rest();
+    so_does_what_is_put_away_in_blocking_mode();
     a_channel_gives_back_what_a_backlog_needed();
 }
 
@@ -123,11 +124,10 @@ fn so_does_what_is_put_away_when_all_stacks_are_at_rest() {
         }
         let (joined, go_on) = (Arc::clone(&joined), Arc::clone(&go_on));
         volt::go(move || {
-            let start = Instant::now();
-            while volt::metrics::stacks().pooled > 0 {
-                assert!(start.elapsed() < LONG, "stacks are still ready");
+            until("stacks are still ready", || {
                 volt::time::sleep(AGE);
-            }
+                volt::metrics::stacks().pooled == 0
+            });
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
             joined.set();
             go_on.wait();
@@ -137,6 +137,41 @@ fn so_does_what_is_put_away_when_all_stacks_are_at_rest() {
     until_few_are_left(KEPT, before);
     go_on.set();
     last.join().unwrap();
+}
+
+/// Such a fiber's thread has no worker's duties, and waits for a core after it.
+fn so_does_what_is_put_away_in_blocking_mode() {
+    const PERIOD: Duration = Duration::from_millis(20);
+    let runtime = Builder::new().workers(1).stack_age(Duration::from_millis(1));
+    let runtime = runtime.stall_period(Some(PERIOD)).build().unwrap();
+    let before = in_use();
+    let fibers = runtime.run(|| {
+        let fibers = burst();
+        until("a fiber has not ended", || {
+            volt::yield_now();
+            fibers.iter().all(|fiber| fiber.is_finished())
+        });
+        fibers
+    });
+    // Of one site: one that blocks its thread, and for whose sake the other begins in blocking mode.
+    let release = Arc::new(AtomicBool::new(false));
+    let site = |joins: Vec<JoinHandle<()>>| {
+        let release = Arc::clone(&release);
+        runtime.go(move || {
+            let waits = joins.is_empty();
+            // Whoever has got the core sleeps by then.
+            std::thread::sleep(PERIOD);
+            joins.into_iter().for_each(|fiber| fiber.join().unwrap());
+            until("never released", || !waits || release.load(Ordering::SeqCst));
+        })
+    };
+    let stuck = site(Vec::new());
+    until("no stall", || runtime.handle().stats().total.stalls > 0);
+    site(fibers).join().unwrap();
+    assert!(runtime.handle().stats().total.hand_offs > 0, "not in blocking mode");
+    until_few_are_left(KEPT, before);
+    release.store(true, Ordering::SeqCst);
+    stuck.join().unwrap();
 }
 
 const BURST: usize = 20_000;
@@ -163,9 +198,13 @@ fn burst() -> Vec<JoinHandle<()>> {
 }
 
 fn until_few_are_left(few: usize, before: usize) {
+    until("the blocks of a burst are still kept", || in_use().saturating_sub(before) <= few);
+}
+
+fn until(otherwise: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
-    while in_use().saturating_sub(before) > few {
-        assert!(start.elapsed() < LONG, "the blocks of a burst are still kept");
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "{otherwise}");
         std::thread::yield_now();
     }
 }

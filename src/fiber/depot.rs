@@ -122,6 +122,11 @@ pub(crate) fn trim(now: Moment, age: Duration) -> Option<Moment> {
     shelves.filter_map(|(size, shelf)| shelf.trim(size, now, age, &mut left)).min()
 }
 
+/// Would [`has_news`] say so? Asked by whoever has no time for it, and tells a worker.
+pub(crate) fn is_any_news() -> bool {
+    NEWS.load(Ordering::Relaxed)
+}
+
 /// Is there anything to give back?
 pub(crate) fn is_any_idle() -> bool {
     SHELVES.iter().any(|shelf| shelf.len.load(Ordering::Relaxed) != 0)

@@ -49,7 +49,9 @@ mod word;
 pub(crate) use asleep::asleep;
 pub(crate) use batch::Batch;
 pub(crate) use block::{Kind, Spec, Unfilled};
-pub(crate) use depot::{empty as empty_depot, has_news, is_any_idle as is_any_block_idle, trim};
+pub(crate) use depot::{
+    empty as empty_depot, has_news, is_any_idle as is_any_block_idle, is_any_news, trim,
+};
 pub(crate) use end::{Joiner, Seen, Woken, drop_handle, has_ended, link_joiner, unlink_joiner};
 pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};
 pub(crate) use header::{FiberPtr, Header};

@@ -63,7 +63,7 @@ enum Orders {
     Leave,
 }
 
-/// What is left to be done for a core that lost its worker, or for a worker that is to be replaced.
+/// Who runs a core that lost its worker, or that of a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Next {
@@ -71,8 +71,6 @@ pub(super) enum Next {
     Taken,
     /// The caller starts a thread for it; if that fails, [`Crew::put_down`].
     Start(usize),
-    /// Nothing: the runtime stops, or all cores that there may be are in use.
-    Nothing,
 }
 
 impl Spare {
@@ -146,14 +144,12 @@ impl Crew {
         running > target || self.claims.load(Ordering::Relaxed) != 0
     }
 
-    /// The holder of `core` is about to block and lets go of it.
-    pub(super) fn hand_off(&self, core: usize) -> Next {
-        self.change(|inner| match inner.running > inner.target {
-            false => inner.assign(core),
-            true => {
-                inner.put_down(core);
-                Next::Nothing
-            }
+    /// The holder of `core` is about to block and lets go of it; `None` if nobody may run it, so that the
+    /// caller empties it and [puts it down](Self::put_down).
+    pub(super) fn hand_off(&self, core: usize) -> Option<Next> {
+        self.change(|inner| {
+            let may_run = !inner.stopping && inner.running <= inner.target;
+            may_run.then(|| inner.assign(core))
         })
     }
 
@@ -167,16 +163,17 @@ impl Crew {
         self.change(Inner::take)
     }
 
-    /// The holder of a core has stalled; it keeps the core. Says who replaces it; `add` makes a core.
-    pub(super) fn stall(&self, add: impl FnOnce() -> Option<usize>) -> Next {
+    /// The holder of a core has stalled; it keeps the core. Says who replaces it, if anybody may; `add`
+    /// makes a core.
+    pub(super) fn stall(&self, add: impl FnOnce() -> Option<usize>) -> Option<Next> {
         self.change(|inner| {
             inner.running -= 1;
             if inner.stopping || inner.running >= inner.target {
-                return Next::Nothing;
+                return None;
             }
-            let Some(core) = inner.free.pop().or_else(add) else { return Next::Nothing };
+            let core = inner.free.pop().or_else(add)?;
             inner.running += 1;
-            inner.assign(core)
+            Some(inner.assign(core))
         })
     }
 
@@ -323,10 +320,6 @@ impl Inner {
 
     /// Gives `core`, which counts as running, to a spare thread.
     fn assign(&mut self, core: usize) -> Next {
-        if self.stopping {
-            self.put_down(core);
-            return Next::Nothing;
-        }
         // A claim comes first.
         match self.claims.pop().or_else(|| self.spares.pop()) {
             Some(spare) => {

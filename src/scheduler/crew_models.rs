@@ -22,10 +22,10 @@ fn a_core_that_is_handed_on_is_taken_once() {
         let spare = spawn(move || wait(&theirs));
         let next = crew.hand_off(0);
         match next {
-            Next::Taken => {}
+            Some(Next::Taken) => {}
             // No thread is to be had: the core is put down, and the one that waits, or will, has it.
-            Next::Start(core) => crew.put_down(core),
-            Next::Nothing => panic!("a core that may run was left standing"),
+            Some(Next::Start(core)) => crew.put_down(core),
+            None => panic!("a core that may run was left standing"),
         }
         assert_eq!(spare.join().unwrap(), Some(0), "{next:?}");
         assert_eq!(crew.running(), (1, 1));
@@ -49,13 +49,13 @@ fn a_stall_and_a_return_leave_as_many_running_as_may() {
         let next = crew.stall(|| Some(1));
         let rejoined = worker.join().unwrap();
         let replaced = match next {
-            Next::Start(_) => true,
-            Next::Nothing => false,
-            Next::Taken => panic!("nobody waits"),
+            Some(Next::Start(_)) => true,
+            None => false,
+            Some(Next::Taken) => panic!("nobody waits"),
         };
         // Either the old one goes on or a new one, with its own core or that of the old one.
         assert!(
-            rejoined != replaced || next == Next::Start(0),
+            rejoined != replaced || next == Some(Next::Start(0)),
             "{next:?} and rejoined: {rejoined}"
         );
         assert_eq!(crew.running().0, 1);
@@ -90,6 +90,6 @@ fn who_waits_when_it_all_stops_leaves() {
         crew.stop();
         let got = waiting.map(|thread| thread.join().unwrap());
         let cores = got.iter().flatten().count();
-        assert_eq!(cores, usize::from(next == Next::Taken), "{next:?}, {got:?}");
+        assert_eq!(cores, usize::from(next == Some(Next::Taken)), "{next:?}, {got:?}");
     });
 }

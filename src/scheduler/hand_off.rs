@@ -10,11 +10,12 @@
 //! worker counts as stalled instead, and its replacement gets another core.
 
 use super::config::Migrate;
+use super::core::Core;
 use super::crew::Next;
 use super::shared::Shared;
 use super::switch::Post;
 use super::worker::Worker;
-use crate::fiber::{Batch, FiberPtr};
+use crate::fiber::{self, Batch, FiberPtr};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::sync::full_fence;
@@ -24,10 +25,32 @@ impl Shared {
     /// Puts another worker in the place of one that has stalled. False if there can be none.
     pub(super) fn replace(&self) -> bool {
         match self.crew.stall(|| self.add_core()) {
-            Next::Taken => true,
-            Next::Start(core) => self.start_thread(core),
-            Next::Nothing => false,
+            Some(Next::Taken) => true,
+            Some(Next::Start(core)) => self.start_thread(core),
+            None => false,
         }
+    }
+
+    /// Nobody comes to hold `core`, which the caller has let go of, or which was on its way.
+    pub(crate) fn put_down(&self, core: usize) {
+        // SAFETY: by crew's first invariant nobody else holds it, or will before the next line.
+        unsafe { self.leave_stacks(self.cores.get(core)) };
+        self.crew.put_down(core);
+    }
+
+    /// # Safety
+    ///
+    /// The caller holds `core`, or it is on its way and the caller is where it is.
+    unsafe fn leave_stacks(&self, core: &Core) {
+        // SAFETY: passed on.
+        let own = unsafe { core.own() };
+        own.stacks.clear();
+        let never = Moment::NEVER.as_nanos();
+        let due = core.trim_due.swap(never, Ordering::Relaxed) != never;
+        if std::mem::take(&mut own.stacks_changed) || due {
+            self.stacks_left.store(true, Ordering::Release);
+        }
+        self.notify();
     }
 }
 
@@ -84,18 +107,16 @@ impl Worker<'_> {
             self.shared.replace();
             self.shared.notify();
         } else {
-            if self.shared.crew.is_crowded() {
-                // Nobody may take it.
-                self.leave_stacks();
-            }
             self.pass_on();
         }
     }
 
     fn pass_on(&self) {
         let Some(index) = self.detach() else { return };
-        if let Next::Start(core) = self.shared.crew.hand_off(index) {
-            self.shared.start_thread(core);
+        match self.shared.crew.hand_off(index) {
+            Some(Next::Taken) => {}
+            Some(Next::Start(core)) => drop(self.shared.start_thread(core)),
+            None => self.shared.put_down(index),
         }
     }
 
@@ -161,15 +182,17 @@ impl Worker<'_> {
 
     /// The idle stacks of a core that nobody may hold after this worker, and its duty to give memory back:
     /// the next worker that goes to sleep has it, and one is woken for that.
-    fn leave_stacks(&self) {
-        let own = self.own();
-        own.stacks.clear();
-        let never = Moment::NEVER.as_nanos();
-        let due = self.held().trim_due.swap(never, Ordering::Relaxed) != never;
-        if std::mem::take(&mut own.stacks_changed) || due {
-            self.shared.stacks_left.store(true, Ordering::Release);
+    pub(super) fn leave_stacks(&self) {
+        // SAFETY: this worker holds it.
+        unsafe { self.shared.leave_stacks(self.held()) };
+    }
+
+    /// A thread without a core goes to sleep, which has no worker's duties: if there are blocks that nobody
+    /// has in mind, such as those of fibers that were joined here in blocking mode, a worker looks after them.
+    pub(super) fn leave_blocks(&self) {
+        if fiber::is_any_news() {
+            self.shared.notify();
         }
-        self.shared.notify();
     }
 
     /// A fiber of a suspect site runs next: in blocking mode.

@@ -140,11 +140,6 @@ impl Shared {
         let _ = self.starter.set(starter);
     }
 
-    /// The thread that was started for `core` does not come to run it.
-    pub(crate) fn put_down(&self, core: usize) {
-        self.crew.put_down(core);
-    }
-
     /// Starts a thread that holds `core`. Where the system has none to give the core stays free: it
     /// runs again when another thread comes back.
     pub(super) fn start_thread(&self, core: usize) -> bool {
@@ -153,7 +148,7 @@ impl Shared {
             self.outside.threads_started.add_shared(1);
         } else {
             self.outside.threads_refused.add_shared(1);
-            self.crew.put_down(core);
+            self.put_down(core);
         }
         started
     }

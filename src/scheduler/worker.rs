@@ -71,6 +71,7 @@ pub(crate) fn run(shared: &Shared, core: usize) {
         if shared.is_stopping() {
             break;
         }
+        worker.leave_blocks();
         core = shared.crew.wait_for_core(Moment::now().saturating_add(SPARE_AGE));
     }
     if worker.core().is_some() {
@@ -99,9 +100,13 @@ pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> boo
         if !worker.core.get().is_null() {
             break;
         }
+        worker.leave_blocks();
     }
     // The next run may begin with another core.
     worker.flush();
+    if shared.cores.len() > 1 && worker.core().is_some() {
+        worker.leave_stacks();
+    }
     shared.crew.close(worker.detach());
     worker.abandon_left();
     shared.drivers.fetch_sub(1, Ordering::AcqRel);

@@ -1,7 +1,8 @@
 //! What the supervisor makes of what it sees, on a clock that the test turns.
 
-use super::super::shared::Starter;
+use super::super::shared::{Shared, Starter};
 use super::super::supervisor::{Stall, Supervisor};
+use super::super::worker::run_here;
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
@@ -252,6 +253,31 @@ fn who_retires_leaves_its_stacks_to_the_others() {
             assert_eq!(left, due != never || new);
             assert_eq!(core.trim_due.load(Ordering::Relaxed), never);
         });
+    }
+}
+
+/// There is no thread for it: whoever holds it next, and when, nobody knows.
+#[test]
+fn who_puts_its_core_down_leaves_its_stacks_to_the_others() {
+    let never = Moment::NEVER.as_nanos();
+    bench(config(1), 0, |bench| {
+        bench.core(0).trim_due.store(1, Ordering::Relaxed);
+        bench.workers[0].vacate();
+        assert_eq!(bench.shared.running(), (0, 1));
+        assert!(bench.shared.stacks_left.load(Ordering::Relaxed));
+        assert_eq!(bench.core(0).trim_due.load(Ordering::Relaxed), never);
+    });
+}
+
+/// Between two runs of a current-thread runtime, where the next may begin with another core.
+#[test]
+fn a_run_that_ends_leaves_its_stacks_to_the_next() {
+    for cores in [1, 2] {
+        let shared = Shared::new(config(1), 0).unwrap();
+        (1..cores).for_each(|_| assert!(shared.add_core().is_some()));
+        shared.cores.get(0).trim_due.store(1, Ordering::Relaxed);
+        run_here(&shared, Moment::NEVER, &|| true);
+        assert_eq!(shared.stacks_left.load(Ordering::Relaxed), cores > 1);
     }
 }
 
