@@ -378,6 +378,20 @@ fn a_token_cancels_its_subtree() {
     assert!(kept.iter().all(Token::is_cancelled));
 }
 
+/// A token in the middle is nobody's any more, as where a request runs on after its connection.
+#[test]
+fn a_token_reaches_the_children_of_a_child_that_is_gone() {
+    let root = Token::new();
+    let leaf = root.child().child();
+    let others: Vec<_> = (0..1_000).map(|_| root.child().child().child()).collect();
+    root.cancel();
+    assert!(leaf.is_cancelled() && leaf.child().is_cancelled());
+    assert!(others.iter().all(Token::is_cancelled));
+    // A line of them that goes at once is longer than a stack.
+    let last = (0..100_000).fold(Token::new(), |token, _| token.child());
+    volt::go(move || drop(last)).join().unwrap();
+}
+
 #[test]
 fn a_token_ends_waits_of_fibers_and_threads() {
     on_fibers(|| {

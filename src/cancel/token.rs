@@ -42,6 +42,8 @@ impl std::panic::UnwindSafe for Token {}
 impl std::panic::RefUnwindSafe for Token {}
 
 struct Inner {
+    /// Alive as long as this one, so that what cancels the parent's parent comes through to here.
+    parent: Option<Arc<Inner>>,
     /// Written under the lock of `linked`.
     cancelled: AtomicBool,
     linked: Mutex<Linkage>,
@@ -70,9 +72,10 @@ unsafe impl Linked for Run {
 }
 
 impl Inner {
-    fn new(cancelled: bool) -> Arc<Inner> {
+    fn new(parent: Option<Arc<Inner>>) -> Arc<Inner> {
         Arc::new(Inner {
-            cancelled: AtomicBool::new(cancelled),
+            cancelled: AtomicBool::new(parent.as_ref().is_some_and(|parent| parent.is_cancelled())),
+            parent,
             linked: Mutex::new(Linkage {
                 children: Vec::new(),
                 prune_at: FIRST_PRUNING,
@@ -106,6 +109,16 @@ impl Inner {
     }
 }
 
+/// One after the other: a line of parents that go at once may be longer than a stack.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(parent) = next {
+            next = Arc::into_inner(parent).and_then(|mut last| last.parent.take());
+        }
+    }
+}
+
 impl Token {
     /// A token that belongs to no other.
     ///
@@ -114,10 +127,11 @@ impl Token {
     /// assert!(!token.is_cancelled());
     /// ```
     pub fn new() -> Token {
-        Token(Inner::new(false))
+        Token(Inner::new(None))
     }
 
-    /// A token that is cancelled with this one, and can be cancelled without it.
+    /// A token that is cancelled with this one, and can be cancelled without it. This one need not be kept
+    /// for that: what cancels its own parent reaches the child all the same.
     ///
     /// ```
     /// let server = volt::cancel::Token::new();
@@ -129,7 +143,7 @@ impl Token {
     /// ```
     pub fn child(&self) -> Token {
         let mut linked = self.0.linked.lock();
-        let child = Inner::new(self.0.is_cancelled());
+        let child = Inner::new(Some(Arc::clone(&self.0)));
         if !self.0.is_cancelled() {
             if linked.children.len() >= linked.prune_at {
                 linked.children.retain(|child| child.strong_count() != 0);

@@ -41,6 +41,13 @@ fn runs_under_a_grandchild(token: Token) {
     runs(child.child());
 }
 
+/// Nobody has the token between them.
+fn runs_under_an_orphan(token: Token) {
+    let grandchild = token.child().child();
+    drop(token);
+    runs(grandchild);
+}
+
 #[test]
 fn who_waits_and_who_runs() {
     cancel_reaches(waits, runs);
@@ -59,6 +66,11 @@ fn a_child_made_beside_it() {
 #[test]
 fn a_grandchild() {
     cancel_reaches(runs_under_a_grandchild, waits);
+}
+
+#[test]
+fn a_grandchild_whose_parent_nobody_has() {
+    cancel_reaches(runs_under_an_orphan, waits);
 }
 
 /// A child's cancel does not reach its parent, and one that is cancelled with it is so once.
