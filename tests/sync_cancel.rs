@@ -2,10 +2,12 @@
 
 mod sync_support;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use sync_support::{LONG, Rng, Seed, within};
 use volt::JoinHandle;
+use volt::cancel::Token;
 use volt::runtime::{Builder, Runtime};
 use volt::sync::{
     Arc, Barrier, Condvar, Event, LazyLock, Mutex, Notify, Once, RwLock, Semaphore, WaitGroup,
@@ -88,12 +90,39 @@ fn a_panic_after_a_caught_cancel_poisons() {
         let theirs = Arc::clone(&mutex);
         let fiber = waits(move || {
             let wait = || Event::new().wait();
-            assert!(std::panic::catch_unwind(wait).is_err());
+            assert!(catch_unwind(wait).is_err());
             let _held = theirs.lock().unwrap();
             panic!("a panic of its own, printed");
         });
         fiber.cancel();
         assert!(!was_cancelled(fiber));
+        assert!(mutex.is_poisoned());
+    });
+}
+
+/// Whichever hook the program has: what a lock sees unwind began while it was held, and so after a cancel that
+/// was caught before.
+#[test]
+fn a_payload_that_goes_on_after_a_caught_cancel_poisons() {
+    within(LONG, || {
+        let body = |mutex: &Mutex<i32>, wait: &dyn Fn()| {
+            assert!(catch_unwind(AssertUnwindSafe(wait)).is_err());
+            let _held = mutex.lock().unwrap();
+            // As a panic whose hook is not volt's.
+            std::panic::resume_unwind(Box::new("of its own"));
+        };
+        let mutex = Arc::new(Mutex::new(0));
+        let theirs = Arc::clone(&mutex);
+        let fiber = waits(move || body(&theirs, &|| Event::new().wait()));
+        fiber.cancel();
+        assert!(!was_cancelled(fiber));
+        assert!(mutex.is_poisoned());
+        // On a plain thread, under a token.
+        let (mutex, token) = (Mutex::new(0), Token::new());
+        token.cancel();
+        let ended =
+            catch_unwind(AssertUnwindSafe(|| token.run(|| body(&mutex, &|| volt::thread::park()))));
+        assert!(ended.is_err_and(|payload| payload.is::<&str>()));
         assert!(mutex.is_poisoned());
     });
 }

@@ -2,15 +2,15 @@
 
 mod common;
 
-use common::waits::until_waits_on;
+use common::waits::{until_true, until_waits_on};
 use common::{LONG, within};
 use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::panic::{catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
-use volt::cancel::is_cancelled;
+use volt::cancel::{Cancelled, Token, is_cancelled, shield};
 use volt::net::{TcpListener, TcpStream};
-use volt::runtime::Builder;
+use volt::runtime::{Builder, FiberReport};
 use volt::time::{deadline, timeout_at};
 use volt::{thread, timeout};
 
@@ -251,6 +251,40 @@ fn a_current_thread_runtime_is_bounded_by_its_caller() {
         let runtime = Builder::new_current_thread().build().unwrap();
         assert!(timeout(SHORT, || runtime.run(thread::park)).is_err());
         assert_eq!(timeout(FAR, || runtime.run(|| 7)), Ok(7));
+    });
+}
+
+/// The caller, a plain thread, runs the fibers. Its token is cancelled by one of them, from another thread
+/// while all of them wait, and before.
+#[test]
+fn a_current_thread_runtime_is_ended_by_its_callers_token() {
+    within(LONG, || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let token = Token::new();
+        let (by_a_fiber, from_outside) = (token.child(), token.child());
+        let theirs = by_a_fiber.clone();
+        let cancels = || {
+            drop(volt::go(move || theirs.cancel()));
+            thread::park();
+        };
+        assert_eq!(by_a_fiber.run(|| runtime.run(cancels)), Err(Cancelled));
+        assert!(!token.is_cancelled());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let parks = |fiber: &FiberReport| fiber.waits_for == Some("park");
+                until_true("park", || runtime.handle().fibers(9).iter().any(parks));
+                from_outside.cancel();
+            });
+            // The token is not the nearest one, nor the last.
+            let ended =
+                token.run(|| from_outside.run(|| timeout(FAR, || runtime.run(thread::park))));
+            assert_eq!(ended, Ok(Err(Cancelled)));
+        });
+        assert_eq!(token.run(|| runtime.run(|| 7)), Ok(7));
+        assert!(runtime.handle().fibers(9).is_empty(), "nothing is left of it");
+        token.cancel();
+        assert_eq!(token.run(|| runtime.run(thread::park)), Err(Cancelled));
+        assert!(token.run(|| shield(|| assert_eq!(runtime.run(|| 7), 7))).is_ok());
     });
 }
 

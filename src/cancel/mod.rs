@@ -60,13 +60,18 @@ mod token;
 
 use crate::fiber::{self, Limit, Owner};
 use crate::park;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::thread;
+use std::any::Any;
 use std::io;
 use std::panic::resume_unwind;
 
 pub use crate::fiber::Cancelled;
 pub(crate) use limited::limited;
 pub use token::Token;
+
+/// A cancel has unwound somewhere in this process: there may be marks of some that were caught.
+static HAS_UNWOUND: AtomicBool = AtomicBool::new(false);
 
 /// Errors that tell of a cancel before the next operation unwinds.
 const PATIENCE: u8 = 16;
@@ -84,17 +89,37 @@ pub(crate) fn error() -> io::Error {
 /// panic hook.
 #[cold]
 pub(crate) fn unwind() -> ! {
-    Owner::here().marks().set_unwinding(true);
-    resume_unwind(Box::new(Cancelled))
+    HAS_UNWOUND.store(true, Ordering::Relaxed);
+    resume(Box::new(Cancelled))
+}
+
+/// Goes on with an unwinding that was caught, of whichever kind.
+pub(crate) fn resume(payload: Box<dyn Any + Send>) -> ! {
+    Owner::here().marks().set_unwinding(payload.is::<Cancelled>());
+    resume_unwind(payload)
 }
 
 /// Does the caller unwind because it was cancelled, and not from a panic? What a panic poisons, a
 /// cancel does not.
 ///
-/// The mark stays on a fiber whose unwinding its own code caught, until it panics.
+/// The mark stays on a fiber whose unwinding its own code caught, until it panics or locks something.
 #[cold]
 pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && Owner::here().marks().is_unwinding()
+}
+
+/// The caller does not unwind, and takes a lock: whatever unwinds while that is held begins after this, and
+/// is no cancel that was caught before.
+#[inline(always)]
+pub(crate) fn forget_caught() {
+    if HAS_UNWOUND.load(Ordering::Relaxed) {
+        forget_mark();
+    }
+}
+
+#[cold]
+fn forget_mark() {
+    fiber::with_marks_if_any(|marks| marks.set_unwinding(false));
 }
 
 /// Is `error` there because the fiber was cancelled?

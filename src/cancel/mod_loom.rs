@@ -23,6 +23,8 @@ pub(crate) fn is_unwinding() -> bool {
     true
 }
 
+pub(crate) fn forget_caught() {}
+
 /// What `f` came to, or `None` if a cancel ended it.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {

@@ -61,10 +61,12 @@ pub use locals::{AccessError, LocalKey};
 pub(crate) use panic::install_hook;
 pub(crate) use reference::{FiberRef, release_block};
 pub use scopes::Cancelled;
-pub(crate) use scopes::{Limit, Owner, Scopes};
+pub(crate) use scopes::{Limit, Owner, Scope, Scopes};
 pub(crate) use state::{Ends, State};
 pub(crate) use thread::ThreadBlock;
-pub(crate) use tls::{Seat, caller, current, deadline_after, random, seat, set_seat, thread_block};
+pub(crate) use tls::{
+    Seat, caller, current, deadline_after, random, seat, set_seat, thread_block, with_marks_if_any,
+};
 pub(crate) use waiter::{Late, WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;
 pub(crate) use word::Outcome;

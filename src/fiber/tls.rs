@@ -188,7 +188,7 @@ pub(crate) fn thread_block() -> Arc<ThreadBlock> {
 
 /// Hands `f` what the fiber or thread remembers of its cancels, if that has ever waited.
 #[inline(never)]
-pub(super) fn with_marks_if_any(f: impl FnOnce(&Marks)) {
+pub(crate) fn with_marks_if_any(f: impl FnOnce(&Marks)) {
     if let Some(fiber) = current() {
         return f(&fiber.state.marks);
     }

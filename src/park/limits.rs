@@ -4,7 +4,7 @@
 //! into their interrupts. Where one of them ends it, it is cancelled, whatever its own deadline.
 
 use super::{Outcome, Parking, Wait};
-use crate::fiber::{Limit, Owner, Scopes, WaiterPtr};
+use crate::fiber::{Interrupt, Limit, Owner, Scope, Scopes, WaiterPtr};
 use crate::primitives::clock::Moment;
 use crate::primitives::thread;
 
@@ -126,6 +126,46 @@ impl Bound {
             if passed || scope.is_over() {
                 scope.fire();
             }
+        }
+    }
+}
+
+/// What may end the waits of the calling plain thread at any time. It stays while the thread is inside the
+/// scopes that it is in now.
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupts(Vec<&'static Interrupt>);
+
+/// Of the caller's scopes, up to a shield.
+pub(crate) fn interrupts() -> Interrupts {
+    let owner = Owner::here();
+    let interrupt = |scope: &Scope<'static>| match scope.limit() {
+        Limit::Interrupt(interrupt) => Some(interrupt),
+        Limit::Shield | Limit::Deadline(_) => None,
+    };
+    Interrupts(owner.scopes().iter().filter_map(interrupt).collect())
+}
+
+impl Interrupts {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn is_any_raised(&self) -> bool {
+        self.0.iter().any(|interrupt| interrupt.is_raised())
+    }
+
+    /// Waits on the calling fiber until one of them is raised, or the fiber is cancelled, in place of the
+    /// thread that they are of, which must not wait itself meanwhile.
+    pub(crate) fn wait(&self) {
+        let parking = Parking::begin();
+        // All are linked, so that all may be unlinked.
+        let raised = self.0.iter().filter(|interrupt| !interrupt.link(parking.waiter())).count();
+        match raised {
+            0 => drop(parking.park(Wait::cancellable("cancel token"))),
+            _ => drop(parking.end_cancelled()),
+        }
+        for interrupt in &self.0 {
+            let _ = interrupt.unlink();
         }
     }
 }

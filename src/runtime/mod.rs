@@ -13,6 +13,7 @@
 mod builder;
 mod default;
 mod describe;
+mod drive;
 mod handle;
 mod join;
 mod pool;

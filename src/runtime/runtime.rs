@@ -1,5 +1,6 @@
 //! A runtime: its life from build to shutdown.
 
+use super::drive::{LOOK_AGAIN, drive, drive_drained};
 use super::handle::{Handle, Stats};
 use super::join::JoinHandle;
 use super::pool::Pool;
@@ -178,16 +179,7 @@ impl Runtime {
         let fiber = unsafe { JoinHandle::spawn(Target::On(self.shared()), options, f) };
         if let Some(driven) = &self.driven {
             let _driver = driven.lock();
-            let bound = park::bound();
-            let deadline = bound.deadline;
-            scheduler::run_here(self.shared(), deadline, &|| {
-                fiber.is_finished() || deadline != Moment::NEVER && Moment::now() >= deadline
-            });
-            if deadline != Moment::NEVER && !fiber.is_finished() {
-                bound.ended();
-                fiber.cancel();
-                scheduler::run_here(self.shared(), Moment::NEVER, &|| fiber.is_finished());
-            }
+            drive(self.shared(), &fiber);
         }
         finish(fiber)
     }
@@ -284,19 +276,6 @@ impl Runtime {
         }
     }
 }
-
-/// Runs the fibers of a current-thread runtime until none is left.
-fn drive_drained(shared: &Shared, deadline: Moment) {
-    shared.begin_drain();
-    while shared.live() != 0 && Moment::now() < deadline {
-        let slice = Moment::now().saturating_add(LOOK_AGAIN).min(deadline);
-        scheduler::run_here(shared, slice, &|| shared.live() == 0 || Moment::now() >= slice);
-    }
-}
-
-/// A fiber that ends looks for drainers without a fence, which would cost each fiber more than its
-/// spawn; so one that ends in the very moment when the drain begins may tell nobody.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Waits until no fiber is left.
 pub(super) fn wait_drained(shared: &Shared, deadline: Moment) {

@@ -1,7 +1,7 @@
 //! `join!` and `race!`: any number of closures side by side, which may borrow. What the macros call stands
 //! here; they themselves evaluate the closures, name the handles, and make the tuple.
 
-use crate::cancel::{Cancelled, Token};
+use crate::cancel::{self, Cancelled, Token};
 use crate::primitives::sync::Mutex;
 use crate::thread::{Scope, ScopedJoinHandle};
 use std::any::Any;
@@ -121,7 +121,7 @@ impl<T: Send> Group<T> {
     pub fn first(self) -> T {
         let first = self.first.into_inner();
         let first = first.expect("only the end of one of them cuts off another");
-        first.unwrap_or_else(|payload| resume_unwind(payload))
+        first.unwrap_or_else(|payload| cancel::resume(payload))
     }
 }
 

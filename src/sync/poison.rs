@@ -25,7 +25,11 @@ impl Flag {
 
     #[inline]
     pub(super) fn enter() -> Before {
-        Before(thread::panicking())
+        let panicking = thread::panicking();
+        if !panicking {
+            cancel::forget_caught();
+        }
+        Before(panicking)
     }
 
     /// The owner lets go. A cancel's unwinding poisons nothing.

@@ -12,7 +12,7 @@ use super::Builder;
 use super::children::{Child, Children};
 use super::handle::Thread;
 use crate::cancel::{self, Cancelled};
-use crate::fiber::{Owner, Waiters};
+use crate::fiber::Waiters;
 use crate::park::{self, Outcome, Wait};
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::UnsafeCell;
@@ -21,7 +21,7 @@ use crate::runtime::JoinHandle;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::thread::Result;
 
 /// Spawns fibers that may borrow what outlives the scope. Given to the closure of [`scope`].
@@ -178,10 +178,7 @@ where
     let unwinds = matches!(&result, Err(payload) if payload.is::<Cancelled>());
     let cancelled = scope.data.end(unwinds);
     match result {
-        Err(payload) => {
-            Owner::here().marks().set_unwinding(unwinds);
-            resume_unwind(payload)
-        }
+        Err(payload) => cancel::resume(payload),
         Ok(_) if cancelled => cancel::unwind(),
         Ok(_) if scope.data.panicked.load(Ordering::Relaxed) => panic!("a scoped fiber panicked"),
         Ok(value) => value,
