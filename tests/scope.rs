@@ -198,6 +198,36 @@ fn the_first_failure_of_a_set_cancels_the_rest() {
     });
 }
 
+/// It has failed too: its runtime is gone before it could start.
+#[test]
+fn a_fiber_of_a_set_that_never_runs_cancels_the_rest() {
+    within(LONG, || {
+        let one = || Builder::new().workers(1).stall_period(None).force_migrate(false);
+        let (here, there) = (one().build().unwrap(), one().build().unwrap());
+        let (ended, queued) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let release = Arc::new(AtomicUsize::new(0));
+        let mut set = JoinSet::new();
+        let theirs = Arc::clone(&ended);
+        here.run(|| set.go(move || waits(&theirs)));
+        let (is_queued, released) = (Arc::clone(&queued), Arc::clone(&release));
+        let keeps_its_worker = there.go(move || {
+            set.go(|| ());
+            is_queued.store(1, Ordering::SeqCst);
+            while released.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            set
+        });
+        until_true("its turn", || queued.load(Ordering::SeqCst) == 1);
+        drop(there);
+        until_true("cancelled", || ended.load(Ordering::SeqCst) == 1);
+        release.store(1, Ordering::SeqCst);
+        let mut set = keeps_its_worker.join().unwrap();
+        let results: Vec<_> = std::iter::from_fn(|| set.join_next()).collect();
+        assert!(results.len() == 2 && results.iter().all(Result::is_err), "{results:?}");
+    });
+}
+
 #[test]
 fn a_dropped_set_cancels() {
     everywhere(|| {

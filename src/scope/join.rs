@@ -99,7 +99,7 @@ where
 }
 
 /// Runs `a` right here and `b` on a fiber beside it; the first to end gives the result, and the other
-/// is cancelled. Returns when both have ended. If both end at the same time, `a` wins.
+/// is cancelled. Returns when both have ended. If `b` has ended by the time that `a` returns, `b` was first.
 ///
 /// # Panics
 ///

@@ -54,6 +54,15 @@ struct Report<T> {
     shared: Arc<Shared<T>>,
     number: usize,
     result: Option<Result<T>>,
+    /// Cancelled if this fiber has failed; `None` where the others go on.
+    cancels: Option<Token>,
+}
+
+impl<T> Report<T> {
+    fn ends(mut self, result: Result<T>, failed: bool) {
+        self.result = Some(result);
+        self.cancels = self.cancels.take().filter(|_| failed);
+    }
 }
 
 impl<T> Drop for Report<T> {
@@ -62,6 +71,10 @@ impl<T> Drop for Report<T> {
         let result = self.result.take().unwrap_or_else(not_run);
         self.shared.ended.lock().push_back((self.number, result));
         self.shared.waiters.settle_all().into_iter().for_each(park::wake);
+        // First the result, so that nobody who is cancelled because of it is before it.
+        if let Some(others) = self.cancels.take() {
+            others.cancel();
+        }
     }
 }
 
@@ -120,9 +133,9 @@ impl<T: Send + 'static> JoinSet<T> {
         has_failed: impl Fn(&T) -> bool + Send + 'static,
     ) {
         let shared = Arc::clone(&self.shared);
-        let mut report = Report { shared, number: self.started, result: None };
         let token = self.token.clone();
-        let fails_fast = self.fails_fast;
+        let cancels = self.fails_fast.then(|| token.clone());
+        let report = Report { shared, number: self.started, result: None, cancels };
         self.started += 1;
         let body = move || {
             let ended = catch_unwind(AssertUnwindSafe(|| token.run(f)));
@@ -135,12 +148,7 @@ impl<T: Send + 'static> JoinSet<T> {
                 Ok(value) => has_failed(value),
                 Err(payload) => !payload.is::<Cancelled>(),
             };
-            report.result = Some(result);
-            // First the result, so that nobody who is cancelled because of it is before it.
-            drop(report);
-            if failed && fails_fast {
-                token.cancel();
-            }
+            report.ends(result, failed);
         };
         let options = SpawnOptions { name: None, size: None, site };
         // SAFETY: both are 'static.
