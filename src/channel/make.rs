@@ -101,7 +101,7 @@ pub fn at(
 ///     default => {}
 /// }
 /// ```
-pub fn never<T>() -> Receiver<T> {
+pub const fn never<T>() -> Receiver<T> {
     Receiver { flavor: Flavor::Never }
 }
 

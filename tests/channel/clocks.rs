@@ -5,7 +5,9 @@ use crate::harness::{ms, on_each};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use volt::channel::{RecvTimeoutError, Select, TryRecvError, after, at, never, select, tick};
+use volt::channel::{
+    Receiver, RecvTimeoutError, Select, TryRecvError, after, at, never, select, tick,
+};
 
 #[test]
 fn after_fires_once_and_names_its_time() {
@@ -85,8 +87,9 @@ fn ticks_keep_their_period_and_leave_out_what_was_missed() {
 
 #[test]
 fn never_is_never() {
+    const NEVER: Receiver<u8> = never();
     on_each(|| {
-        let r = never::<u8>();
+        let r = NEVER;
         assert_eq!((r.len(), r.capacity(), r.is_empty(), r.is_full()), (0, Some(0), true, true));
         assert_eq!(r.try_recv(), Err(TryRecvError::Empty));
         assert_eq!(r.recv_timeout(ms(2)), Err(RecvTimeoutError::Timeout));
