@@ -19,18 +19,29 @@
 //! | operation | when cancelled |
 //! |---|---|
 //! | `accept`, `connect`, `read`, `write`, `peek` of `volt::net` | the error, if it would have to wait |
-//! | `Signals::recv`, `ctrl_c` | the error, if it would have to wait |
+//! | the look-up of a host name by `connect` or `bind` | goes on, and blocks the thread |
+//! | `Signals::recv...`, `ctrl_c` | the error, if it would have to wait |
 //! | `JoinHandle::join`, `ScopedJoinHandle::join` | unwind; the joined fiber goes on by itself |
 //! | `sleep`, `sleep_until`, `Interval::tick` | unwind |
 //! | `thread::park`, `thread::park_timeout` | unwind; a permit that is there is taken first |
 //! | `Token::cancelled` | unwinds |
-//! | `send`, `recv`, `select!` and `Select` of `volt::channel` and `volt::sync` | unwind; the value that was not sent is dropped, one that was not received stays |
-//! | waits for locks and permits of `volt::sync` | unwind; what was handed over goes on to the next |
-//! | the end of `volt::scope`, `join`, `race`; `run` inside a fiber | its fibers are cancelled and waited for; then unwinds |
+//! | `send...`, `recv...`, `select!` and `Select` of `volt::channel` and `volt::sync`, iterators of receivers | unwind; the value that was not sent is dropped, one that was not received stays |
+//! | a receive from a rendezvous channel that was paired with the chosen `send` of a select | goes on until that select has made its value, or has given up |
+//! | `Mutex::lock`, `RwLock::read`, `write`, `Semaphore::acquire...` | unwind; what was handed over goes on to the next |
+//! | `Condvar::wait...` | takes the lock back, a wait that goes on; then unwinds, and frees the lock |
+//! | `Barrier::wait` | unwinds, and has not arrived; the others wait on |
+//! | `Once::call_once...`, `wait...`, uses of `OnceLock` and `LazyLock` | unwind while they wait for another |
+//! | `WaitGroup::wait` | unwinds, and has left the group |
+//! | `Notify::notified...`, `Event::wait...` | unwind; a notification goes to another, or is kept |
+//! | `watch`: `changed`, `wait_for`, `borrow...`, `send...`, `closed` | unwind; nothing was sent |
+//! | the end of `volt::scope`, `join`, `try_join`, `race`, `join!`, `race!` | its fibers are cancelled and waited for; then unwinds |
+//! | `volt::run`, `Runtime::run` | the fiber is cancelled and waited for; then unwinds, or returns what the fiber did |
 //! | `JoinSet::join_next` | unwinds; the set stays as it is, and as it is dropped cancels its fibers |
-//! | `volt::blocking`, `thread::pinned` | go on, also while they wait for room; waits inside as everywhere |
+//! | `JoinSet::join_all`, `try_join_all` | unwind; the set is dropped, which cancels its fibers and does not wait for them |
+//! | `volt::blocking`, `thread::pinned` | go on, also while they wait for room; waits inside as everywhere, but for those of the kernel (see below) |
 //! | `yield_now` | goes on |
-//! | `Runtime::shutdown` | goes on |
+//! | `Runtime::shutdown`, `shutdown_now` | go on |
+//! | `Handle::fibers`, where it waits for its turn | goes on, at once |
 //! | anything under [`shield`] | goes on |
 //! | anything while the caller unwinds, from a panic or a cancel | goes on |
 //! | destructors of `fiber_local!` values, initialisers of `Once`, `LazyLock` | go on |
@@ -41,7 +52,12 @@
 //! not pass through it.
 //!
 //! On a plain thread there is nobody to cancel it, but timeouts and tokens work, with one exception: a
-//! token does not end an operation in the kernel (of `volt::net`) that has begun to wait.
+//! token does not end a wait for the kernel that has begun, of `volt::net`, `Signals::recv` or `ctrl_c`. (It
+//! does end a select of a socket's `readable` or `writable`.)
+//!
+//! A fiber that keeps its thread, in [`volt::blocking`](crate::blocking) or
+//! [`thread::pinned`](crate::thread::pinned), waits for the kernel as a plain thread does: neither a cancel
+//! nor a token ends such a wait once it has begun. A timeout does.
 //!
 //! ```
 //! use volt::cancel::Cancelled;

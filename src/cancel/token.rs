@@ -211,7 +211,8 @@ impl Token {
     }
 
     /// Runs `f` on the calling fiber or thread; its waits, and those of all that it calls, end when the
-    /// token is cancelled. What `f` spawns is not under the token by that.
+    /// token is cancelled. What `f` spawns is not under the token by that. On a plain thread, a wait for the
+    /// kernel that has begun does not end: see [`volt::cancel`](crate::cancel).
     ///
     /// # Errors
     ///

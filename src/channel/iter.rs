@@ -5,7 +5,10 @@ use std::fmt;
 use std::iter::FusedIterator;
 
 impl<T> Receiver<T> {
-    /// Waits for each message, and ends when every sender is gone.
+    /// Waits for each message, and ends when every sender is gone and nothing is left.
+    ///
+    /// Each step is a [`recv`](Receiver::recv): a cancel of the fiber unwinds it if it would have to wait,
+    /// and no message is lost by that; a plain thread blocks.
     ///
     /// ```
     /// let (s, r) = volt::channel::unbounded();
@@ -16,7 +19,7 @@ impl<T> Receiver<T> {
         Iter { receiver: self }
     }
 
-    /// Takes what is there, and ends when nothing is.
+    /// Takes what is there, and ends when nothing is. Each step is a [`try_recv`](Receiver::try_recv).
     ///
     /// ```
     /// let (s, r) = volt::channel::unbounded();

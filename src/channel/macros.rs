@@ -73,7 +73,8 @@ pub mod internal {
 /// unwinds. A body is a block, or an expression and a comma. The bodies have one type, which is the
 /// macro's.
 ///
-/// A fiber that is cancelled unwinds if it has to wait; no operation has taken effect then.
+/// A fiber that is cancelled unwinds if it has to wait; no operation has taken effect then. On a plain thread
+/// the wait blocks the thread.
 ///
 /// ```
 /// use std::time::Duration;
@@ -107,7 +108,7 @@ macro_rules! select {
 }
 
 /// As [`select!`](crate::select), but of several operations that are ready the first one is carried
-/// out.
+/// out. A cancel and a plain thread mean the same to it.
 ///
 /// ```
 /// use volt::channel::{select_biased, unbounded};

@@ -54,7 +54,8 @@ impl<T> UnwindSafe for Receiver<T> {}
 impl<T> RefUnwindSafe for Receiver<T> {}
 
 impl<T> Receiver<T> {
-    /// Receives without waiting.
+    /// Receives without waiting, with one exception: if a select waits to send to a rendezvous channel, it is
+    /// chosen, and this waits until it has made its value. No cancel ends that.
     ///
     /// # Errors
     ///

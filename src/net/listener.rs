@@ -88,7 +88,8 @@ pub(super) struct Listening {
 
 impl TcpListener {
     /// A listener on `addr`, tried in turn if there are several. Port 0 takes a free one. The address
-    /// may be bound again at once after the program's end (`SO_REUSEADDR`).
+    /// may be bound again at once after the program's end (`SO_REUSEADDR`). A host name is looked up first,
+    /// which blocks the thread; neither a cancel nor a timeout ends that.
     ///
     /// # Errors
     ///

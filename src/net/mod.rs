@@ -11,15 +11,18 @@
 //! - Time-outs and the non-blocking mode are volt's own business. They go with the socket when it
 //!   becomes a standard one, and so do the time-outs when it becomes volt's. The mode does not: a
 //!   handle that was just made waits.
-//! - A host name is looked up on the calling thread, which blocks the worker meanwhile: give `bind`
-//!   and `connect` addresses, or look the name up on a thread of its own.
+//! - A host name is looked up on the calling thread, which blocks the worker meanwhile, and neither a
+//!   cancel nor a timeout ends that: give `bind` and `connect` addresses, or look the name up on a thread
+//!   of its own.
 //! - A write to a connection that the peer has closed never raises `SIGPIPE`.
 //!
 //! # Cancellation
 //!
 //! `accept`, `connect`, reads, writes and `peek` of a cancelled fiber return an error for which
 //! [`is_cancelled`](crate::cancel::is_cancelled) holds, if they would have to wait. What is there
-//! already is served as usual, so nothing is lost.
+//! already is served as usual, so nothing is lost. On a plain thread, and in
+//! [`volt::blocking`](crate::blocking), a token does not end an operation that has begun to wait: see
+//! [`volt::cancel`](crate::cancel).
 //!
 //! ```
 //! use std::io::{Read, Write};

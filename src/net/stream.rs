@@ -72,7 +72,8 @@ impl UnwindSafe for TcpStream {}
 impl RefUnwindSafe for TcpStream {}
 
 impl TcpStream {
-    /// Opens a connection to a remote host. If there are several addresses, tries each in turn.
+    /// Opens a connection to a remote host. If there are several addresses, tries each in turn. A host name
+    /// is looked up first, which blocks the thread; neither a cancel nor a timeout ends that.
     ///
     /// # Errors
     ///

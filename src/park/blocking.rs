@@ -16,7 +16,8 @@ use crate::scheduler::{self, Shared};
 /// As many fibers as [`Builder::max_blocking`](crate::runtime::Builder::max_blocking) says, 512
 /// unless set, may be here at the same time; those beyond wait, and
 /// [`Handle::stats`](crate::runtime::Handle::stats) counts how often. A cancel ends neither that wait
-/// nor `f`.
+/// nor `f`; the waits in `f` it ends as elsewhere, but for one for the kernel (a `read` of a socket, say)
+/// that has begun. See [`volt::cancel`](crate::cancel).
 ///
 /// On a runtime with `Migrate::BeforeStart` the fibers that have started on this thread wait until
 /// `f` returns, since they cannot go elsewhere. A current-thread runtime runs its other fibers on a

@@ -79,6 +79,14 @@ impl Default for Builder {
 
 impl Builder {
     /// A runtime with threads of its own: as many workers as the process may use processors.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().build()?;
+    /// assert_eq!(runtime.run(|| 6 * 7), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new() -> Builder {
         Builder {
             current_thread: false,
@@ -126,6 +134,14 @@ impl Builder {
     }
 
     /// How many threads run fibers, from 1 to 1,024. A current-thread runtime has one.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(3).build()?;
+    /// assert_eq!(runtime.stats().workers.len(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
         self
@@ -134,55 +150,160 @@ impl Builder {
     /// The address space of a fiber's stack in bytes, rounded up to a power of two: 256 KiB unless
     /// set (1 MiB with debug assertions), at least 32 KiB (64 KiB), at most 1 GiB. A quarter of it,
     /// at most 64 KiB, is guard. Memory is used only where the stack was touched.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(1).stack_size(8 << 20).build()?;
+    /// let length = runtime.run(|| std::hint::black_box([0_u8; 1 << 20]).len());
+    /// assert_eq!(length, 1 << 20);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// Names the worker threads: `name-0`, `name-1`, and so on.
+    /// Names the worker threads: `name-0`, `name-1`, and so on; `volt-worker` unless set. The supervisor's
+    /// thread is `name-supervisor`.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(1).thread_name("web").build()?;
+    /// let name = runtime.run(|| std::thread::current().name().map(str::to_owned));
+    /// assert!(name.unwrap().starts_with("web-"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
         self.config.thread_name = name.into();
         self
     }
 
-    /// Runs `hook` on each worker thread before its first fiber.
+    /// Runs `hook` on each worker thread before its first fiber, also on those that replace another. Not
+    /// on the thread that drives a current-thread runtime, nor on the supervisor's. A panic in it ends
+    /// that thread, which then runs no fiber.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let started = Arc::new(AtomicU32::new(0));
+    /// let theirs = Arc::clone(&started);
+    /// let hook = move || _ = theirs.fetch_add(1, Ordering::Relaxed);
+    /// let runtime = volt::runtime::Builder::new().workers(2).on_thread_start(hook).build()?;
+    /// runtime.run(|| assert_ne!(started.load(Ordering::Relaxed), 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.config.on_thread_start = Some(Hook::from(Box::new(hook) as Box<_>));
         self
     }
 
-    /// Runs `hook` on each worker thread after its last fiber.
+    /// Runs `hook` on each worker thread after its last fiber; see
+    /// [`on_thread_start`](Builder::on_thread_start).
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// let stopped = Arc::new(AtomicU32::new(0));
+    /// let theirs = Arc::clone(&stopped);
+    /// let hook = move || _ = theirs.fetch_add(1, Ordering::Relaxed);
+    /// let runtime = volt::runtime::Builder::new().workers(2).on_thread_stop(hook).build()?;
+    /// runtime.shutdown(Duration::from_secs(10)).unwrap(); // the threads have left
+    /// assert!(stopped.load(Ordering::Relaxed) >= 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
         self.config.on_thread_stop = Some(Hook::from(Box::new(hook) as Box<_>));
         self
     }
 
-    /// Whether fibers that have started may move to other threads.
+    /// Whether fibers that have started may move to other threads: [`Migrate::Anytime`] unless set.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::thread;
+    /// use volt::runtime::{Builder, Migrate};
+    ///
+    /// let runtime = Builder::new().workers(2).migrate(Migrate::BeforeStart).build()?;
+    /// runtime.run(|| {
+    ///     let before = thread::current().id();
+    ///     volt::yield_now();
+    ///     assert_eq!(thread::current().id(), before);
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn migrate(mut self, migrate: Migrate) -> Builder {
         self.config.migrate = migrate;
         self
     }
 
     /// How long an idle stack keeps its memory before it goes back to the system: 2 s unless set.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let age = Duration::from_secs(30);
+    /// let runtime = volt::runtime::Builder::new().workers(1).stack_age(age).build()?;
+    /// assert_eq!(runtime.run(|| 6 * 7), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stack_age(mut self, age: Duration) -> Builder {
         self.config.stack_age = age;
         self
     }
 
-    /// Where fibers go that plain threads, or fibers of other runtimes, spawn or wake.
+    /// Where fibers go that plain threads, or fibers of other runtimes, spawn or wake:
+    /// [`Placement::Injector`] unless set.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use volt::runtime::{Builder, Placement};
+    ///
+    /// let runtime = Builder::new().workers(2).placement(Placement::TwoChoices).build()?;
+    /// assert_eq!(runtime.go(|| 6 * 7).join().unwrap(), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn placement(mut self, placement: Placement) -> Builder {
         self.config.placement = placement;
         self
     }
 
     /// A worker looks at the shared queue every so many dispatches. Unless set it does so about once a
-    /// millisecond, as the run time of its fibers tells, from every 8th to every 255th dispatch.
+    /// millisecond, as the run time of its fibers tells, from every 8th to every 255th dispatch. 0 is as 1.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(1).injector_every(16).build()?;
+    /// assert_eq!(runtime.go(|| 6 * 7).join().unwrap(), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn injector_every(mut self, dispatches: u32) -> Builder {
         self.config.injector_every = Some(dispatches.max(1));
         self
     }
 
     /// Whether idle workers take fibers from busy ones; they do unless this says no.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(2).stealing(false).build()?;
+    /// assert_eq!(runtime.run(|| volt::go(|| 6 * 7).join().unwrap()), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stealing(mut self, stealing: bool) -> Builder {
         self.config.stealing = stealing;
         self
@@ -190,6 +311,14 @@ impl Builder {
 
     /// How many times a worker without work looks at another worker's queue before it parks: 32 unless
     /// set, and every worker once at least.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(2).steal_attempts(8).build()?;
+    /// assert_eq!(runtime.run(|| 6 * 7), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn steal_attempts(mut self, attempts: u32) -> Builder {
         self.config.steal_attempts = attempts;
         self
@@ -197,6 +326,17 @@ impl Builder {
 
     /// Parked workers wake by themselves after this long, and look for work. They never need to: a
     /// wake is not lost. For those who want to be sure.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let sleep = Duration::from_secs(1);
+    /// let runtime = volt::runtime::Builder::new().workers(1).park_timeout(sleep).build()?;
+    /// assert_eq!(runtime.run(|| 6 * 7), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn park_timeout(mut self, timeout: Duration) -> Builder {
         self.config.park_timeout = Some(timeout);
         self
@@ -205,6 +345,16 @@ impl Builder {
     /// How many fibers may be in [`volt::blocking`](crate::blocking) at the same time, each with a
     /// thread: 512 unless set, at least 1. Those beyond wait for one to return. Threads that replace
     /// stalled workers do not count.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(2).max_blocking(1).build()?;
+    /// let fibers = [1, 2].map(|n| runtime.go(move || volt::blocking(|| n)));
+    /// assert_eq!(fibers.map(|fiber| fiber.join().unwrap()), [1, 2]);
+    /// assert_eq!(runtime.stats().blocking.most, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_blocking(mut self, fibers: usize) -> Builder {
         self.config.max_blocking = fibers;
         self
@@ -215,6 +365,17 @@ impl Builder {
     /// looks four times in that time. `None` for no supervision, as on a current-thread runtime unless
     /// set. The supervisor also looks, each millisecond, that a busy server's poller is not left to
     /// nobody; without it a worker is woken for that at each event that comes alone.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let often = Duration::from_millis(20);
+    /// let runtime = volt::runtime::Builder::new().workers(1).stall_period(Some(often)).build()?;
+    /// assert_eq!(runtime.run(|| 6 * 7), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stall_period(mut self, period: Option<Duration>) -> Builder {
         self.config.stall_period = period;
         self
@@ -222,6 +383,14 @@ impl Builder {
 
     /// Whether fibers from a place in the code whose fibers have stalled start in blocking mode at
     /// once, as long as one of them is stuck; they do unless this says no.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(1).learn_blocking(false).build()?;
+    /// assert_eq!(runtime.run(|| 6 * 7), 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn learn_blocking(mut self, learn: bool) -> Builder {
         self.config.learn_blocking = learn;
         self
@@ -253,7 +422,12 @@ impl Builder {
     /// The runtime looks when it has been quiet for some tenths of a second, and speaks only if it is
     /// certain: no fiber waits for a socket, a signal or a time; the process has no threads but
     /// this runtime's and those that wait for it in volt, without a deadline. So programs with other
-    /// threads are not told, nor are those on systems without `/proc`.
+    /// threads are not told, nor are those on systems without `/proc`. Nor is anybody told while a fiber
+    /// keeps its thread, in [`volt::blocking`](crate::blocking), in
+    /// [`thread::pinned`](crate::thread::pinned), or in a wait while it unwinds: what it waits for there the
+    /// runtime does not look at, and code that blocks may still wake others.
+    ///
+    /// The report lists a hundred fibers at most; [`Deadlock::count`] says how many there are.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {
@@ -276,6 +450,19 @@ impl Builder {
     /// Lets every resume of a fiber move it to another worker than the last, so that code breaks early
     /// that cannot stand it. Unless set, `VOLT_FORCE_MIGRATE=1` in the environment says so. Without
     /// effect on a runtime of one worker, and with `Migrate::BeforeStart`.
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// let runtime = volt::runtime::Builder::new().workers(2).force_migrate(true).build()?;
+    /// let kept = runtime.run(|| {
+    ///     let on_the_stack = 7;
+    ///     volt::yield_now(); // goes on upon the other worker
+    ///     on_the_stack
+    /// });
+    /// assert_eq!(kept, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn force_migrate(mut self, force: bool) -> Builder {
         self.force_migrate = Some(force);
         self

@@ -154,7 +154,8 @@ impl Runtime {
     ///
     /// # Cancel
     ///
-    /// Where the caller is cancelled, `f` is, and the call ends when `f` has.
+    /// Where the caller is cancelled, or a timeout or token around it ends, `f` is, and the call ends when
+    /// `f` has: it [unwinds](crate::cancel) if that has ended `f`, and else returns what `f` did.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {
@@ -201,7 +202,15 @@ impl Runtime {
     /// cancelled: what is under way is finished. [`shutdown_now`](Runtime::shutdown_now) cancels them.
     /// A cancel of the caller ends neither.
     ///
-    /// A current-thread runtime runs its fibers meanwhile, on the calling thread.
+    /// A current-thread runtime runs its fibers meanwhile, on the calling thread. On a plain thread the call
+    /// blocks it.
+    ///
+    /// # On a fiber of this runtime
+    ///
+    /// The caller is one of those that have not ended, so the call lasts until the deadline, and fails; on a
+    /// current-thread runtime it does not wait at all. The threads cannot be waited for: they are detached,
+    /// and the error names none of them. The caller goes on up to its next wait, and does not run again
+    /// after it.
     ///
     /// # Errors
     ///
@@ -330,7 +339,13 @@ fn end_with_it() -> ! {
 ///
 /// # Panics
 ///
-/// With the payload of `f`, if `f` panics. If the default runtime cannot start.
+/// With the payload of `f`, if `f` panics. If the default runtime cannot start, or the fiber's has been
+/// shut down. On a plain thread, if `f` was cancelled and the caller was not.
+///
+/// # Cancel
+///
+/// Where the caller is cancelled, or a timeout or token around it ends, `f` is cancelled, and the call ends
+/// when `f` has: it [unwinds](crate::cancel) if that has ended `f`, and else returns what `f` did.
 ///
 /// ```
 /// let words = vec!["plain", "code"];
@@ -373,7 +388,22 @@ where
     unsafe { super::default::spawn_current(options, f) }
 }
 
-/// Lets the other runnable fibers of this worker run first; on a plain thread, other threads.
+/// Lets the other runnable fibers of this worker run first; on a plain thread, other threads, and so on
+/// a fiber that keeps its thread (in [`blocking`](crate::blocking), say). A cancel does not end it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// volt::run(|| {
+///     let done = Arc::new(AtomicBool::new(false));
+///     let theirs = Arc::clone(&done);
+///     volt::go(move || theirs.store(true, Ordering::Relaxed));
+///     while !done.load(Ordering::Relaxed) {
+///         volt::yield_now();
+///     }
+/// });
+/// ```
 #[inline]
 pub fn yield_now() {
     park::yield_now();

@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// How a closure ended.
 type Ended<T> = Result<T, Box<dyn Any + Send>>;
 
-/// Runs `a` right here and `b` on a fiber beside it, and returns both results.
+/// Runs `a` right here and `b` on a fiber beside it, and returns both results. On a plain thread the wait for
+/// `b` blocks it.
 ///
 /// # Panics
 ///
@@ -100,6 +101,7 @@ where
 
 /// Runs `a` right here and `b` on a fiber beside it; the first to end gives the result, and the other
 /// is cancelled. Returns when both have ended. If `b` has ended by the time that `a` returns, `b` was first.
+/// On a plain thread the wait for `b` blocks it.
 ///
 /// # Panics
 ///

@@ -16,7 +16,8 @@ use std::thread::Result;
 /// Fibers that are joined in the order in which they end, and of which the first failure cancels the
 /// rest: a panic, and for those of [`try_go`](JoinSet::try_go) an error too.
 ///
-/// Dropping the set cancels its fibers and does not wait for them.
+/// Dropping the set cancels its fibers and does not wait for them. On a plain thread its waits block the
+/// thread.
 ///
 /// ```
 /// use volt::scope::JoinSet;

@@ -4,6 +4,9 @@
 //! [`scope`](scope()) mirrors [`std::thread::scope`], and is the same as [`volt::thread::scope`]. What else is
 //! here is built on it, and on cancel. Whatever may borrow returns only when its fibers have ended.
 //!
+//! All of it works on plain threads too: the fibers are those of the default runtime then, which starts at
+//! its first use, and whoever waits for them blocks its thread.
+//!
 //! [`volt::thread::scope`]: crate::thread::scope
 //!
 //! ```

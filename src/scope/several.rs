@@ -139,7 +139,7 @@ impl<T> fmt::Debug for Lane<'_, T> {
 
 /// Runs any number of closures side by side, and returns their results as a tuple, when all have ended. The
 /// first one runs right here, each other on a fiber; they may borrow. As [`join`](crate::join()), which takes
-/// two.
+/// two. On a plain thread the wait for the others blocks it.
 ///
 /// # Panics
 ///
@@ -167,7 +167,7 @@ macro_rules! join {
 
 /// Runs any number of closures side by side; the first to end gives the result, and the others are
 /// cancelled. Returns when all have ended. The first one runs right here, each other on a fiber; they may
-/// borrow. As [`race`](crate::race()), which takes two.
+/// borrow. As [`race`](crate::race()), which takes two. On a plain thread the wait for the others blocks it.
 ///
 /// # Panics
 ///

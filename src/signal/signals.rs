@@ -66,7 +66,8 @@ impl Signals {
         Ok(made)
     }
 
-    /// Waits for the next signal; a plain thread blocks.
+    /// Waits for the next signal; a plain thread blocks, and a [token](crate::cancel::Token) does not end
+    /// that once it has begun.
     ///
     /// # Errors
     ///

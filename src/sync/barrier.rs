@@ -8,7 +8,8 @@ use crate::primitives::sync::Lock;
 use std::cell::Cell;
 use std::fmt;
 
-/// Lets a number of fibers or threads go on together; mirrors [`std::sync::Barrier`].
+/// Lets a number of fibers or threads go on together; mirrors [`std::sync::Barrier`]. A plain thread blocks
+/// while it waits.
 ///
 /// # Cancellation
 ///
@@ -85,6 +86,10 @@ impl Barrier {
     }
 
     /// Waits until all have arrived. The barrier can be used again at once.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait, and has not arrived then; the others wait on.
     ///
     /// ```
     /// let barrier = volt::sync::Barrier::new(2);

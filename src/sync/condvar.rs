@@ -13,7 +13,8 @@ use std::fmt;
 use std::sync::{LockResult, PoisonError};
 use std::time::Duration;
 
-/// Waits for a change of what a [`Mutex`](super::Mutex) guards; mirrors [`std::sync::Condvar`].
+/// Waits for a change of what a [`Mutex`](super::Mutex) guards; mirrors [`std::sync::Condvar`]. On a plain
+/// thread its waits block the thread.
 ///
 /// First come, first notified. There are no spurious wakes, but the condition may have changed again
 /// before a waiter has the lock back, so waits belong into a loop, or into

@@ -8,7 +8,7 @@ use crate::primitives::clock::Moment;
 use std::fmt;
 use std::time::Duration;
 
-/// Something that has happened or not, until it is reset.
+/// Something that has happened or not, until it is reset. On a plain thread its waits block the thread.
 ///
 /// # Cancellation
 ///
@@ -79,6 +79,10 @@ impl Event {
 
     /// Waits until it has happened. Whoever waited goes on even if it is reset at once.
     ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
+    ///
     /// ```
     /// let event = volt::sync::Event::new();
     /// event.set();
@@ -89,6 +93,10 @@ impl Event {
     }
 
     /// Waits for at most `timeout`; false if it has not happened.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
     ///
     /// ```
     /// use volt::time::Duration;

@@ -9,8 +9,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// A value that is computed at its first use; mirrors [`std::sync::LazyLock`].
 ///
-/// Others who use it meanwhile wait, and unwind if they are cancelled; the computation is shielded.
-/// If it panics, every later use panics.
+/// Others who use it meanwhile wait, and unwind if they are cancelled; the computation is shielded. A plain
+/// thread that waits blocks. If it panics, every later use panics.
 ///
 /// ```
 /// static WORDS: volt::sync::LazyLock<Vec<&str>> =

@@ -77,6 +77,7 @@
 //!
 //! - What is deprecated there is not here: `Condvar::wait_timeout_ms`, `ONCE_INIT`.
 //! - [`WaitTimeoutResult`] is a type of its own.
+//! - [`RwLockReadGuard`] is invariant in the type of its value; there it is covariant.
 //!
 //! From Tokio, besides that there are no futures:
 //!
@@ -84,6 +85,7 @@
 //!   `Sync` besides `Send`.
 //! - [`acquire_many(0)`](Semaphore::acquire_many) needs no permit, so it returns at once even if there is
 //!   none. Behind others that wait, it takes its turn.
+//! - The permits of a [`Semaphore`] have neither `merge` nor `split`.
 //!
 //! # How it is built
 //!

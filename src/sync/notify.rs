@@ -8,7 +8,8 @@ use crate::primitives::clock::Moment;
 use std::fmt;
 use std::time::Duration;
 
-/// Wakes others; a notification that nobody waits for is kept, once. Mirrors Tokio's.
+/// Wakes others; a notification that nobody waits for is kept, once. Mirrors Tokio's. On a plain thread its
+/// waits block the thread.
 ///
 /// # Cancellation
 ///
@@ -71,6 +72,10 @@ impl Notify {
 
     /// Waits for a notification.
     ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait; a notification that comes goes to another, or is kept.
+    ///
     /// ```
     /// let notify = volt::sync::Notify::new();
     /// notify.notify_one();
@@ -81,6 +86,10 @@ impl Notify {
     }
 
     /// Waits for a notification for at most `timeout`; false if none came.
+    ///
+    /// # Cancellation
+    ///
+    /// As [`notified`](Notify::notified).
     ///
     /// ```
     /// use volt::time::Duration;

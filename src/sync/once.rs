@@ -8,7 +8,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 /// Something that is done once, by whoever comes first; mirrors [`std::sync::Once`].
 ///
 /// What is done is shielded from cancels, since others depend on it. Those who wait for it unwind when
-/// they are cancelled.
+/// they are cancelled; a plain thread that waits for it blocks.
 ///
 /// ```
 /// static STARTED: volt::sync::Once = volt::sync::Once::new();
@@ -95,6 +95,10 @@ impl Once {
 
     /// As [`call_once`](Once::call_once), but also after a panic.
     ///
+    /// # Cancellation
+    ///
+    /// As [`call_once`](Once::call_once).
+    ///
     /// ```
     /// let once = volt::sync::Once::new();
     /// once.call_once_force(|state| assert!(!state.is_poisoned()));
@@ -162,6 +166,10 @@ impl Once {
     }
 
     /// As [`wait`](Once::wait), but goes on waiting after a panic.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait.
     ///
     /// ```
     /// let once = volt::sync::Once::new();

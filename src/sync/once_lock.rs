@@ -5,7 +5,7 @@ use crate::primitives::sync::UnsafeCell;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-/// A place that is written once; mirrors [`std::sync::OnceLock`].
+/// A place that is written once; mirrors [`std::sync::OnceLock`]. A plain thread blocks while it waits.
 ///
 /// ```
 /// static CONFIG: volt::sync::OnceLock<String> = volt::sync::OnceLock::new();
@@ -91,7 +91,7 @@ impl<T> OnceLock<T> {
     ///
     /// # Cancellation
     ///
-    /// Unwinds if it would have to wait.
+    /// Unwinds if it would have to wait; `value` is dropped then.
     ///
     /// ```
     /// let place = volt::sync::OnceLock::new();
@@ -112,7 +112,7 @@ impl<T> OnceLock<T> {
     ///
     /// # Cancellation
     ///
-    /// Unwinds if it would have to wait. `f` itself is shielded.
+    /// Unwinds if it would have to wait; `f` is not called then. `f` itself is shielded.
     ///
     /// ```
     /// let place = volt::sync::OnceLock::new();

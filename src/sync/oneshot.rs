@@ -51,7 +51,8 @@ pub struct Sender<T>(Option<Arc<Lock<Inner<T>>>>);
 impl<T> std::panic::UnwindSafe for Sender<T> {}
 impl<T> std::panic::RefUnwindSafe for Sender<T> {}
 
-/// Receives the value. Dropped before, by a panic say, it drops a value that was sent already.
+/// Receives the value. Dropped before, by a panic say, it drops a value that was sent already. On a plain
+/// thread its waits block the thread.
 ///
 /// ```
 /// let (sender, receiver) = volt::sync::oneshot::channel();

@@ -20,6 +20,7 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 /// make way for nobody: a loop of nothing else may keep out those who wait.
 ///
 /// To read twice on one fiber may wait for ever, if a writer waits, be it one that came before the first.
+/// On a plain thread its waits block the thread.
 ///
 /// A panic while the write lock is held poisons it, as with `std`. A cancel that unwinds does not, and
 /// neither does a panic under a read lock.

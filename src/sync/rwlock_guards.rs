@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
-/// Shared access to an [`RwLock`]'s value; mirrors [`std::sync::RwLockReadGuard`].
+/// Shared access to an [`RwLock`]'s value; mirrors [`std::sync::RwLockReadGuard`], but is invariant in `T`,
+/// where that one is covariant.
 ///
 /// ```
 /// let lock = volt::sync::RwLock::new(String::from("shared"));

@@ -7,10 +7,15 @@ use crate::primitives::sync::Arc;
 use std::fmt;
 use std::time::Duration;
 
-/// A number of permits to do something; mirrors Tokio's, without the futures.
+/// A number of permits to do something; mirrors Tokio's, without the futures. Left out are `merge` and
+/// `split` of permits, and `const_new`, which is [`new`](Semaphore::new) here. On a plain thread its waits
+/// block the thread.
 ///
 /// First come, first served: who wants many permits is not overtaken by those who want few. A permit
 /// gives itself back when it is dropped, by whomever, a panic included.
+///
+/// [`acquire_timeout`](Semaphore::acquire_timeout), which Tokio's has not, is for one borrowed permit. For
+/// many or owned ones there is [`volt::timeout`](crate::timeout) around the call.
 ///
 /// # Cancellation
 ///
@@ -220,6 +225,10 @@ impl Semaphore {
     ///
     /// If the semaphore is or gets closed.
     ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait, without a permit.
+    ///
     /// ```
     /// let semaphore = volt::sync::Semaphore::new(1);
     /// let permit = semaphore.acquire().unwrap();
@@ -235,6 +244,10 @@ impl Semaphore {
     /// # Errors
     ///
     /// If the semaphore is or gets closed.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait, without any of the permits.
     ///
     /// ```
     /// let semaphore = volt::sync::Semaphore::new(4);
@@ -252,6 +265,10 @@ impl Semaphore {
     /// # Errors
     ///
     /// `NoPermits` when the time is over, `Closed` if the semaphore is or gets closed.
+    ///
+    /// # Cancellation
+    ///
+    /// As [`acquire`](Semaphore::acquire).
     ///
     /// ```
     /// use volt::sync::{Semaphore, TryAcquireError};
@@ -302,6 +319,10 @@ impl Semaphore {
     ///
     /// If the semaphore is or gets closed.
     ///
+    /// # Cancellation
+    ///
+    /// As [`acquire`](Semaphore::acquire).
+    ///
     /// ```
     /// use volt::sync::{Arc, Semaphore};
     ///
@@ -317,6 +338,10 @@ impl Semaphore {
     /// # Errors
     ///
     /// If the semaphore is or gets closed.
+    ///
+    /// # Cancellation
+    ///
+    /// As [`acquire_many`](Semaphore::acquire_many).
     ///
     /// ```
     /// use volt::sync::{Arc, Semaphore};

@@ -6,7 +6,8 @@ use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
 
-/// Waits until all who have a clone of it have dropped theirs; mirrors crossbeam's.
+/// Waits until all who have a clone of it have dropped theirs; mirrors crossbeam's. A plain thread blocks
+/// while it waits.
 ///
 /// A panic drops a clone as well: its owner has left the group, and `wait` does not tell. Nor does a
 /// cancel.

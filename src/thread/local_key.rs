@@ -21,6 +21,16 @@ impl<T: 'static> LocalKey<Cell<T>> {
     }
 
     /// A copy of this fiber's value; see [`set`](LocalKey::set).
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// volt::fiber_local! {
+    ///     static DEPTH: Cell<u32> = Cell::new(7);
+    /// }
+    ///
+    /// assert_eq!(DEPTH.get(), 7);
+    /// ```
     pub fn get(&'static self) -> T
     where
         T: Copy,
@@ -29,6 +39,16 @@ impl<T: 'static> LocalKey<Cell<T>> {
     }
 
     /// This fiber's value, for which its default is left; see [`set`](LocalKey::set).
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// volt::fiber_local! {
+    ///     static DEPTH: Cell<u32> = Cell::new(7);
+    /// }
+    ///
+    /// assert_eq!((DEPTH.take(), DEPTH.get()), (7, 0));
+    /// ```
     pub fn take(&'static self) -> T
     where
         T: Default,
@@ -37,6 +57,16 @@ impl<T: 'static> LocalKey<Cell<T>> {
     }
 
     /// Sets this fiber's value and returns the former; see [`set`](LocalKey::set).
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// volt::fiber_local! {
+    ///     static DEPTH: Cell<u32> = Cell::new(7);
+    /// }
+    ///
+    /// assert_eq!((DEPTH.replace(8), DEPTH.get()), (7, 8));
+    /// ```
     pub fn replace(&'static self, value: T) -> T {
         self.with(|cell| cell.replace(value))
     }
@@ -63,17 +93,54 @@ impl<T: 'static> LocalKey<RefCell<T>> {
         self.with(|cell| f(&cell.borrow()))
     }
 
-    /// As [`with_borrow`](LocalKey::with_borrow), mutably.
+    /// As [`with_borrow`](LocalKey::with_borrow), mutably: a panic if it is borrowed at all.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// volt::fiber_local! {
+    ///     static NAMES: RefCell<Vec<&'static str>> = RefCell::new(Vec::new());
+    /// }
+    ///
+    /// let count = NAMES.with_borrow_mut(|names| {
+    ///     names.push("volt");
+    ///     names.len()
+    /// });
+    /// assert_eq!(count, 1);
+    /// ```
     pub fn with_borrow_mut<R>(&'static self, f: impl FnOnce(&mut T) -> R) -> R {
         self.with(|cell| f(&mut cell.borrow_mut()))
     }
 
-    /// Sets this fiber's value; see [`with_borrow`](LocalKey::with_borrow).
+    /// Sets this fiber's value; see [`with_borrow`](LocalKey::with_borrow). A panic if it is borrowed.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// volt::fiber_local! {
+    ///     static NAMES: RefCell<Vec<&'static str>> = RefCell::new(Vec::new());
+    /// }
+    ///
+    /// NAMES.set(vec!["volt"]);
+    /// assert_eq!(NAMES.with_borrow(|names| names.len()), 1);
+    /// ```
     pub fn set(&'static self, value: T) {
         drop(self.replace(value));
     }
 
-    /// This fiber's value, for which its default is left; see [`with_borrow`](LocalKey::with_borrow).
+    /// This fiber's value, for which its default is left; see [`with_borrow`](LocalKey::with_borrow). A
+    /// panic if it is borrowed.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// volt::fiber_local! {
+    ///     static NAMES: RefCell<Vec<&'static str>> = RefCell::new(vec!["volt"]);
+    /// }
+    ///
+    /// assert_eq!(NAMES.take(), ["volt"]);
+    /// assert!(NAMES.with_borrow(|names| names.is_empty()));
+    /// ```
     pub fn take(&'static self) -> T
     where
         T: Default,
@@ -81,7 +148,18 @@ impl<T: 'static> LocalKey<RefCell<T>> {
         self.with(RefCell::take)
     }
 
-    /// Sets this fiber's value and returns the former; see [`with_borrow`](LocalKey::with_borrow).
+    /// Sets this fiber's value and returns the former; see [`with_borrow`](LocalKey::with_borrow). A panic
+    /// if it is borrowed.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// volt::fiber_local! {
+    ///     static NAMES: RefCell<Vec<&'static str>> = RefCell::new(vec!["volt"]);
+    /// }
+    ///
+    /// assert_eq!(NAMES.replace(Vec::new()), ["volt"]);
+    /// ```
     pub fn replace(&'static self, value: T) -> T {
         self.with(|cell| cell.replace(value))
     }

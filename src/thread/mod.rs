@@ -23,6 +23,8 @@
 //!   standard library's; `set` of a value that was not used yet makes the first one too.
 //! - Where nobody joins a scoped fiber, and the destructor of its result panics, the process does not end:
 //!   that panic is printed, and goes no further.
+//! - Where a scoped fiber that nobody joined has panicked, [`scope`](scope()) panics with "a scoped fiber
+//!   panicked"; there with "a scoped thread panicked".
 //! - `Builder::spawn_unchecked` is not here; nor is what is deprecated there, `sleep_ms` and
 //!   `park_timeout_ms`.
 
@@ -51,7 +53,7 @@ pub use std::thread::{Result, available_parallelism, panicking};
 ///
 /// The worker's core goes to another thread meanwhile, as in [`volt::blocking`](crate::blocking), but
 /// without its bound on how many may do so. Calls may be nested; a panic of `f` passes through; on a
-/// plain thread `f` simply runs.
+/// plain thread `f` simply runs. A cancel ends the waits in `f` as it does in `blocking`.
 ///
 /// ```
 /// let fiber = volt::go(|| {
@@ -84,7 +86,8 @@ pub fn park() {
     park_until(None);
 }
 
-/// As [`park`], but for at most `timeout`.
+/// As [`park`], but for at most `timeout`, zero included: a permit that is there is taken then too. A
+/// cancelled fiber [unwinds](crate::cancel) unless the permit is there.
 ///
 /// ```
 /// use volt::time::{Duration, Instant};

@@ -138,7 +138,8 @@ pub struct ScopedJoinHandle<'scope, T> {
     packet: Arc<Packet<'scope, T>>,
 }
 
-/// Calls `f` with a scope whose fibers may borrow from the caller's stack, and waits for all of them.
+/// Calls `f` with a scope whose fibers may borrow from the caller's stack, and waits for all of them; a
+/// plain thread blocks meanwhile.
 ///
 /// # Panics
 ///

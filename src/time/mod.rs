@@ -254,7 +254,9 @@ pub fn sleep(duration: Duration) {
     sleep_to(deadline_after(duration));
 }
 
-/// Waits until `deadline`, which may be an [`Instant`] or the standard library's.
+/// Waits until `deadline`, which may be an [`Instant`] or the standard library's; a plain thread sleeps.
+///
+/// As punctual as [`sleep`]. A cancel ends the sleep, and the fiber [unwinds](crate::cancel).
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -43,6 +43,8 @@ impl From<Elapsed> for io::Error {
 /// however late. So `Duration::ZERO` means: as far as it goes without waiting. `Duration::MAX` is no
 /// timeout.
 ///
+/// On a plain thread it ends the waits of that thread in the same way, those of `volt::net` included.
+///
 /// While the caller unwinds, in a destructor, nothing ends its waits, and a timeout does not either.
 ///
 /// The deadline is not handed on to fibers that `f` spawns. A scope, [`join`](crate::join()) or
@@ -92,7 +94,19 @@ pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
     until(deadline, f)
 }
 
-/// As [`timeout`], with a point in time.
+/// As [`timeout`], with a point in time; one that has passed means: as far as it goes without waiting.
+///
+/// # Errors
+///
+/// [`Elapsed`], as [`timeout`].
+///
+/// # Panics
+///
+/// With the payload of `f`, if `f` panics.
+///
+/// # Cancel
+///
+/// A cancel of the calling fiber, or a timeout further out, passes through.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

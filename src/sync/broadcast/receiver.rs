@@ -11,7 +11,7 @@ use crate::util::drop_all::drop_all;
 use std::fmt;
 use std::time::Duration;
 
-/// Receives all that is sent while it exists.
+/// Receives all that is sent while it exists. On a plain thread its waits block the thread.
 ///
 /// # Cancellation
 ///
@@ -124,6 +124,10 @@ impl<T: Clone> Receiver<T> {
     /// `Lagged` if values were overwritten before they were received: the next call goes on with the
     /// oldest that is there. `Closed` when all has been received and all senders are gone.
     ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait, and takes nothing.
+    ///
     /// ```
     /// let (sender, mut receiver) = volt::sync::broadcast::channel(1);
     /// volt::go(move || sender.send(1));
@@ -141,6 +145,10 @@ impl<T: Clone> Receiver<T> {
     /// # Errors
     ///
     /// As [`recv`](Receiver::recv), or `Timeout`.
+    ///
+    /// # Cancellation
+    ///
+    /// As [`recv`](Receiver::recv).
     ///
     /// ```
     /// use volt::time::Duration;
@@ -176,6 +184,10 @@ impl<T: Clone> Receiver<T> {
     }
 
     /// All values, until all senders are gone; passes over what was missed.
+    ///
+    /// # Cancellation
+    ///
+    /// Each step is a [`recv`](Receiver::recv): it unwinds if it would have to wait, and takes nothing.
     ///
     /// ```
     /// let (sender, mut receiver) = volt::sync::broadcast::channel(2);

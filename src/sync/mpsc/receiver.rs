@@ -16,7 +16,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 /// Receives from a [`channel`](super::channel) or [`sync_channel`](super::sync_channel); mirrors
-/// [`std::sync::mpsc::Receiver`].
+/// [`std::sync::mpsc::Receiver`]. On a plain thread its waits block the thread.
 ///
 /// ```
 /// let (sender, receiver) = volt::sync::mpsc::channel();
@@ -141,6 +141,10 @@ impl<T> Receiver<T> {
     }
 
     /// All values, until all senders are gone; waits for each.
+    ///
+    /// # Cancellation
+    ///
+    /// Unwinds if it would have to wait, as [`recv`](Receiver::recv); what was not received stays.
     ///
     /// ```
     /// let (sender, receiver) = volt::sync::mpsc::channel();

@@ -18,7 +18,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 /// ```
 pub struct Sender<T>(Arc<Shared<Unbounded<T>>>);
 
-/// Sends into a [`sync_channel`](super::sync_channel); mirrors [`std::sync::mpsc::SyncSender`].
+/// Sends into a [`sync_channel`](super::sync_channel); mirrors [`std::sync::mpsc::SyncSender`]. On a plain
+/// thread its waits block the thread.
 ///
 /// ```
 /// let (sender, receiver) = volt::sync::mpsc::sync_channel(1);

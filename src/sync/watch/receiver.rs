@@ -9,7 +9,7 @@ use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
 use std::mem;
 
-/// Watches the value.
+/// Watches the value. On a plain thread its waits block the thread.
 ///
 /// ```
 /// let (sender, mut receiver) = volt::sync::watch::channel(1);

@@ -9,7 +9,7 @@ use crate::primitives::sync::{Arc, Lock};
 use std::fmt;
 use std::mem;
 
-/// Changes the value.
+/// Changes the value. On a plain thread its waits block the thread.
 ///
 /// ```
 /// let (sender, receiver) = volt::sync::watch::channel(1);
