@@ -62,7 +62,7 @@ pub(super) fn give(mut blocks: Vec<NonNull<u8>>, size: usize) -> Vec<NonNull<u8>
     }
     batches.push_back(Batch { blocks, since });
     shelf.len.store(batches.len(), Ordering::Relaxed);
-    NEWS.store(true, Ordering::Release);
+    NEWS.swap(true, Ordering::Release);
     Vec::new()
 }
 

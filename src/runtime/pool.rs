@@ -61,7 +61,8 @@ impl GivenCore<'_> {
 
 impl Drop for GivenCore<'_> {
     fn drop(&mut self) {
-        self.shared.put_down(self.core);
+        // SAFETY: its thread, this one, does not come to run it.
+        unsafe { self.shared.put_down(self.core) };
     }
 }
 
@@ -81,7 +82,11 @@ impl Pool {
             starter.start_worker(&shared.to_arc(), core)
         })));
         let workers = (0..held).try_for_each(|core| pool.start_worker(shared, core));
-        workers.and_then(|()| pool.start_supervisor(shared)).inspect_err(|_| shared.stop())?;
+        workers.and_then(|()| pool.start_supervisor(shared)).inspect_err(|_| {
+            // Those that have started are joined by nobody.
+            pool.detach();
+            shared.stop();
+        })?;
         if held > 0 {
             shared.inherits();
         }

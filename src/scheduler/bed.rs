@@ -138,9 +138,6 @@ impl Worker<'_> {
     fn has_new_stacks(&self) -> bool {
         let left = &self.shared.stacks_left;
         let left = left.load(Ordering::Relaxed) && left.swap(false, Ordering::Acquire);
-        std::mem::take(&mut self.own().stacks_changed)
-            | left
-            | fiber::has_news()
-            | heirs::has_left()
+        self.own().stacks.has_news() | left | fiber::has_news() | heirs::has_left()
     }
 }

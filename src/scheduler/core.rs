@@ -59,8 +59,6 @@ pub(super) struct Own {
     pub(super) rng: Rng,
     pub(super) stacks: Cache,
     pub(super) sampler: Sampler,
-    /// A stack has come back since the last look.
-    pub(super) stacks_changed: bool,
     /// Dispatches when it last went to sleep, and whether it has looked for a deadlock since.
     pub(super) rest: (u64, bool),
     /// Dispatches from the LIFO slot in a row.
@@ -72,7 +70,7 @@ pub(super) struct Own {
     pub(super) patience: Patience,
 }
 
-// SAFETY: `own` is reached through `Core::own` only, by the worker that holds the core.
+// SAFETY: `own` is reached through `Core::own` only, by whoever has the core (`crew` says who).
 unsafe impl Sync for Core {}
 // SAFETY: as above; the seat is a pointer that is followed inside the gate.
 unsafe impl Send for Core {}
@@ -97,7 +95,6 @@ impl Core {
                 rng: Rng::new(seed, index as u64),
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
-                stacks_changed: false,
                 rest: (0, false),
                 lifo_run: 0,
                 mail_first: false,
@@ -107,11 +104,19 @@ impl Core {
         }
     }
 
+    /// Takes from the worker what it has in mind for `due`; false if that is nothing, or not that any more.
+    #[must_use]
+    pub(super) fn leave_duty(&self, due: u64) -> bool {
+        let never = Moment::NEVER.as_nanos();
+        let relaxed = Ordering::Relaxed;
+        due != never && self.trim_due.compare_exchange(due, never, relaxed, relaxed).is_ok()
+    }
+
     /// The worker's own part.
     ///
     /// # Safety
     ///
-    /// Called by the worker that holds this core, and no other reference from here is in use: it is
+    /// Called by the worker that holds this core, or by whoever puts it down; and no other reference from here is in use: it is
     /// taken for a few instructions, never over a switch or a call to another file.
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "one worker, one reference at a time, as promised")]

@@ -41,7 +41,8 @@ struct Inner {
     running: usize,
     /// Cores that may run: the workers of the runtime; 0 while a current-thread runtime is not run.
     target: usize,
-    /// Cores that nobody holds.
+    /// Cores that nobody holds: the next to be held last. Before those that were put down, and emptied for that,
+    /// comes the one with which a run of a current-thread runtime has ended, as it is.
     free: Vec<usize>,
     /// Threads that wait for a core, newest last.
     spares: Vec<Arc<Spare>>,
@@ -190,7 +191,7 @@ impl Crew {
 
     /// The core of a worker that could not rejoin, empty now, is free.
     pub(super) fn retire(&self, core: usize) {
-        self.change(|inner| inner.free.push(core));
+        self.change(|inner| inner.free.insert(0, core));
     }
 
     /// The holder of `core` gives it up if it is one too many, or if somebody claims one. The core is
@@ -289,7 +290,11 @@ impl Crew {
             inner.target = 0;
             match core {
                 Some(core) if self.is_kept(core) => inner.running -= 1,
-                core => core.into_iter().for_each(|core| inner.put_down(core)),
+                Some(core) => {
+                    inner.running -= 1;
+                    inner.free.push(core);
+                }
+                None => {}
             }
         });
     }
@@ -310,11 +315,10 @@ type List = fn(&mut Inner) -> &mut Vec<Arc<Spare>>;
 impl Inner {
     /// Free cores that may run go to threads that wait, claims first.
     fn settle(&mut self) {
-        while let Some(core) = self.take() {
-            let Some(waiting) = self.claims.pop().or_else(|| self.spares.pop()) else {
-                return self.put_down(core);
-            };
-            waiting.tell(Orders::Run(core));
+        while !(self.claims.is_empty() && self.spares.is_empty()) {
+            let Some(core) = self.take() else { return };
+            let waiting = self.claims.pop().or_else(|| self.spares.pop());
+            waiting.into_iter().for_each(|waiting| waiting.tell(Orders::Run(core)));
         }
     }
 
@@ -332,7 +336,7 @@ impl Inner {
 
     fn put_down(&mut self, core: usize) {
         self.running -= 1;
-        self.free.push(core);
+        self.free.insert(0, core);
     }
 
     fn take(&mut self) -> Option<usize> {

@@ -32,8 +32,12 @@ impl Shared {
     }
 
     /// Nobody comes to hold `core`, which the caller has let go of, or which was on its way.
-    pub(crate) fn put_down(&self, core: usize) {
-        // SAFETY: by crew's first invariant nobody else holds it, or will before the next line.
+    ///
+    /// # Safety
+    ///
+    /// It is where the caller is: nobody holds it, and by crew's first invariant nobody will before this.
+    pub(crate) unsafe fn put_down(&self, core: usize) {
+        // SAFETY: passed on.
         unsafe { self.leave_stacks(self.cores.get(core)) };
         self.crew.put_down(core);
     }
@@ -43,13 +47,18 @@ impl Shared {
     /// The caller holds `core`, or it is on its way and the caller is where it is.
     unsafe fn leave_stacks(&self, core: &Core) {
         // SAFETY: passed on.
-        let own = unsafe { core.own() };
-        own.stacks.clear();
-        let never = Moment::NEVER.as_nanos();
-        let due = core.trim_due.swap(never, Ordering::Relaxed) != never;
-        if std::mem::take(&mut own.stacks_changed) || due {
-            self.stacks_left.store(true, Ordering::Release);
+        let stacks = unsafe { &mut core.own().stacks };
+        stacks.clear();
+        let due = core.trim_due.load(Ordering::Relaxed);
+        match stacks.has_news() | core.leave_duty(due) {
+            true => self.duty_is_left(),
+            false => self.notify(),
         }
+    }
+
+    /// Idle memory that somebody had in mind is for the next worker that goes to sleep, and one is woken.
+    pub(super) fn duty_is_left(&self) {
+        self.stacks_left.store(true, Ordering::Release);
         self.notify();
     }
 }
@@ -116,7 +125,8 @@ impl Worker<'_> {
         match self.shared.crew.hand_off(index) {
             Some(Next::Taken) => {}
             Some(Next::Start(core)) => drop(self.shared.start_thread(core)),
-            None => self.shared.put_down(index),
+            // SAFETY: detached, and crew has given it to nobody.
+            None => unsafe { self.shared.put_down(index) },
         }
     }
 
@@ -155,6 +165,8 @@ impl Worker<'_> {
             self.shared.sites.returned(site);
         }
         core.gate.clear_stalled();
+        // What it had in mind may be another's by now, but for what is kept here.
+        self.own().stacks.begin_anew();
         self.own().tick.begin(Moment::now());
         self.shared.watch.notice();
         let rejoins = self.shared.crew.rejoin(self.is_home());

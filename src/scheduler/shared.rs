@@ -148,7 +148,8 @@ impl Shared {
             self.outside.threads_started.add_shared(1);
         } else {
             self.outside.threads_refused.add_shared(1);
-            self.put_down(core);
+            // SAFETY: it was given to the caller, for a thread that is not there.
+            unsafe { self.put_down(core) };
         }
         started
     }
@@ -201,17 +202,20 @@ impl Shared {
 
     /// When the next worker should give memory of idle stacks back, as of `now`.
     pub(super) fn next_trim(&self, now: Moment) -> Moment {
-        // What is due already, a worker that is awake sees to when it next sleeps. When the rest is due it may
-        // sleep, and so need not say anew what it has in mind.
-        let counts = |due: &Moment, index| *due > now || self.idle.is_parked(index);
+        // What is due already, a worker that is awake sees to when it next sleeps, unless it is stalled. When the
+        // rest is due it may sleep, and so need not say anew what it has in mind.
+        let counts = |due: &Moment, core: &Core| {
+            *due > now || self.idle.is_parked(core.index) || core.gate.is_stalled()
+        };
         let all = self.cores.iter().map(|core| {
             let due = Moment::from_nanos(core.trim_due.load(Ordering::Relaxed));
-            if counts(&due, core.index) { due } else { Moment::NEVER }
+            if counts(&due, core) { due } else { Moment::NEVER }
         });
         all.min().unwrap_or(Moment::NEVER)
     }
 
-    /// Wakes the workers that sleep over memory of idle stacks for too long; not the caller.
+    /// Wakes the workers that sleep over memory of idle stacks for too long; not the caller. What a stalled one
+    /// has in mind is another's from now on.
     pub(super) fn wake_for_trim(&self, except: usize) {
         let now = Moment::now();
         if self.next_trim(now) > now {
@@ -219,8 +223,13 @@ impl Shared {
         }
         let now = now.as_nanos();
         for core in self.cores.iter().filter(|core| core.index != except) {
-            if core.trim_due.load(Ordering::Relaxed) <= now {
-                self.notify_worker(core.index);
+            let due = core.trim_due.load(Ordering::Relaxed);
+            if due > now {
+                continue;
+            }
+            match core.gate.is_stalled() && core.leave_duty(due) {
+                true => self.duty_is_left(),
+                false => self.notify_worker(core.index),
             }
         }
     }

@@ -290,7 +290,6 @@ impl Worker<'_> {
         }
         let own = self.own();
         own.stacks.push(stack, own.tick.began());
-        own.stacks_changed = true;
     }
 
     /// Books the end of a fiber and wakes its joiner.

@@ -104,9 +104,6 @@ pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> boo
     }
     // The next run may begin with another core.
     worker.flush();
-    if shared.cores.len() > 1 && worker.core().is_some() {
-        worker.leave_stacks();
-    }
     shared.crew.close(worker.detach());
     worker.abandon_left();
     shared.drivers.fetch_sub(1, Ordering::AcqRel);

@@ -31,12 +31,14 @@ pub(crate) struct Cache {
     idle: Vec<Idle>,
     /// So many of the oldest came from the shared pool, and are in no cache of the processor.
     cold: usize,
+    /// Some have come that the owner has not in mind yet.
+    news: bool,
 }
 
 impl Cache {
     /// A cache for stacks of `default`; other sizes go to the shared pool directly.
     pub(crate) fn new(default: StackSize) -> Cache {
-        Cache { default, idle: Vec::with_capacity(BOUND), cold: 0 }
+        Cache { default, idle: Vec::with_capacity(BOUND), cold: 0, news: false }
     }
 
     /// The newest idle stack, from here or from the shared pool. `None` means that only
@@ -75,6 +77,7 @@ impl Cache {
         let since = batch.since;
         self.idle.extend(batch.stacks.into_iter().map(|stack| Idle { stack, since }));
         self.cold = self.idle.len();
+        self.news = true;
         self.idle.pop().map(|idle| idle.stack)
     }
 
@@ -104,6 +107,7 @@ impl Cache {
     #[inline]
     pub(crate) fn push(&mut self, stack: Stack, now: Moment) {
         stack.set_owner(ptr::null_mut());
+        self.news = true;
         if stack.size() == self.default && self.idle.len() < BOUND {
             self.idle.push(Idle { stack, since: now });
         } else {
@@ -133,6 +137,16 @@ impl Cache {
             }
         }
         self.idle.first().map(due)
+    }
+
+    /// Have stacks come, from fibers that have ended or from the shared pool, since this was last asked?
+    pub(crate) fn has_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+
+    /// As if all stacks had come just now: they are to be looked after anew.
+    pub(crate) fn begin_anew(&mut self) {
+        self.news = !self.idle.is_empty();
     }
 
     /// Gives every stack to the shared pool, and its memory back.

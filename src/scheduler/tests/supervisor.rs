@@ -1,8 +1,8 @@
 //! What the supervisor makes of what it sees, on a clock that the test turns.
 
-use super::super::shared::{Shared, Starter};
+use super::super::crew::{Crew, Next};
+use super::super::shared::Starter;
 use super::super::supervisor::{Stall, Supervisor};
-use super::super::worker::run_here;
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
@@ -247,7 +247,10 @@ fn who_retires_leaves_its_stacks_to_the_others() {
             let (worker, core) = (&bench.workers[0], bench.core(0));
             worker.set_running(None);
             core.trim_due.store(due, Ordering::Relaxed);
-            worker.own().stacks_changed = new;
+            if new {
+                let stack = worker.own().stacks.allocate(bench.shared.config.stack_size).unwrap();
+                worker.own().stacks.push(stack, Moment::now());
+            }
             assert!(!worker.keeps_core());
             let left = bench.shared.stacks_left.load(Ordering::Relaxed);
             assert_eq!(left, due != never || new);
@@ -269,16 +272,40 @@ fn who_puts_its_core_down_leaves_its_stacks_to_the_others() {
     });
 }
 
-/// Between two runs of a current-thread runtime, where the next may begin with another core.
+/// It may never come back. What it keeps for itself it looks after anew if it does.
 #[test]
-fn a_run_that_ends_leaves_its_stacks_to_the_next() {
-    for cores in [1, 2] {
-        let shared = Shared::new(config(1), 0).unwrap();
-        (1..cores).for_each(|_| assert!(shared.add_core().is_some()));
-        shared.cores.get(0).trim_due.store(1, Ordering::Relaxed);
-        run_here(&shared, Moment::NEVER, &|| true);
-        assert_eq!(shared.stacks_left.load(Ordering::Relaxed), cores > 1);
-    }
+fn what_a_stalled_worker_has_in_mind_is_left_to_the_others() {
+    let (never, past) = (Moment::NEVER.as_nanos(), Moment::from_nanos(1));
+    bench(config(2), 0, |bench| {
+        let (worker, core) = (&bench.workers[0], bench.core(0));
+        let stack = worker.own().stacks.allocate(bench.shared.config.stack_size).unwrap();
+        worker.own().stacks.push(stack, past);
+        assert!(worker.own().stacks.has_news() && !worker.own().stacks.has_news());
+        core.trim_due.store(past.as_nanos(), Ordering::Relaxed);
+        bench.lies_down(1);
+        assert_eq!(bench.shared.next_trim(Moment::now()), Moment::NEVER, "it is only awake");
+        core.gate.mark_stalled();
+        assert_eq!(bench.shared.crew.stall(|| None), None);
+        assert_eq!(bench.shared.next_trim(Moment::now()), past);
+        bench.shared.wake_for_trim(1);
+        assert!(bench.shared.stacks_left.load(Ordering::Relaxed));
+        assert_eq!((core.trim_due.load(Ordering::Relaxed), bench.wakes()), (never, 1));
+        assert!(worker.keeps_core() && worker.own().stacks.has_news());
+    });
+}
+
+/// With its stacks in it, and what its worker had in mind.
+#[test]
+fn a_run_begins_with_the_core_with_which_the_last_one_has_ended() {
+    let crew = Crew::new(0, 2, None);
+    let run = || crew.claim_core(1, Moment::NEVER, || ());
+    assert_eq!(run(), Some(0));
+    // A helper while it blocks, which gives its core up when it is back.
+    assert_eq!(crew.stall(|| None), Some(Next::Start(1)));
+    assert!(crew.rejoin(true));
+    crew.close(Some(0));
+    assert!(crew.give_up(1));
+    assert_eq!(run(), Some(0));
 }
 
 /// The hook runs on the supervisor's thread, for as long as it likes: the poller is not left to it.

@@ -38,9 +38,12 @@ fn another_cache_gets_what_one_spilled_or_left() {
         let mut one = Cache::new(size);
         let tops: HashSet<usize> = fill(&mut one, size, 100).into_iter().collect();
         let mut two = Cache::new(size);
+        assert!(!two.has_news());
         assert!(
             two.pop(size).is_some_and(|stack| tops.contains(&(stack.into_raw().as_ptr() as usize)))
         );
+        // The others of the batch are here to be looked after, though nothing has ended here.
+        assert!(two.has_news() && !two.has_news());
         drop(one);
         let rest = drain(&mut two, size);
         assert_eq!(rest.len(), 99);
