@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use volt::cancel::{Cancelled, shield};
-use volt::runtime::{Builder, Runtime};
+use volt::runtime::{Builder, Runtime, ShutdownError};
 use volt::thread;
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -82,6 +82,27 @@ fn fibers_of_all_kinds_end() {
                 .for_each(|fiber| assert!(fiber.join().unwrap_err().is::<Cancelled>()));
         }
     });
+}
+
+#[test]
+fn one_of_its_own_fibers_shuts_a_runtime_down() {
+    type Way = fn(Runtime, Duration) -> Result<(), ShutdownError>;
+    let ways: [Way; 2] = [Runtime::shutdown, Runtime::shutdown_now];
+    for (way, workers) in ways.into_iter().flat_map(|way| [(way, 1), (way, 3)]) {
+        within(LONG, move || {
+            let runtime = Builder::new().workers(workers).build().unwrap();
+            let handle = runtime.handle().clone();
+            let (give, taken) = volt::channel::bounded(1);
+            let fiber = handle.go(move || way(taken.recv().unwrap(), SHORT).unwrap_err());
+            give.send(runtime).unwrap();
+            // It is there itself, and its thread is not stuck.
+            let error = fiber.join().unwrap();
+            assert_eq!((error.fibers, error.unfinished.len()), (1, 1), "{error}");
+            assert!(error.threads.is_empty(), "{error}");
+            assert!(error.unfinished[0].site.file().ends_with("shutdown.rs"));
+            assert!(handle.go(|| ()).join().is_err(), "nothing runs there any more");
+        });
+    }
 }
 
 #[test]

@@ -286,10 +286,6 @@ impl<T: Send + 'static> Source for JoinSet<T> {
         !self.shared.ended.lock().is_empty()
     }
 
-    fn hands_over(&self) -> bool {
-        true
-    }
-
     unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
         self.shared.waiters.link_as(node.waiter(), node.result(), || self.is_ready())
     }

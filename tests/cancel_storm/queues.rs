@@ -190,6 +190,35 @@ fn watches() {
     });
 }
 
+struct Closed;
+
+/// A value if one came, and how many were missed.
+fn receive_one(
+    receiver: &mut broadcast::Receiver<u64>,
+    rng: &mut Rng,
+) -> Result<(Option<u64>, u64), Closed> {
+    use broadcast::{RecvError, RecvTimeoutError, TryRecvError};
+    match rng.below(4) {
+        0 => match receiver.recv_timeout(micros(rng, 100)) {
+            Ok(value) => Ok((Some(value), 0)),
+            Err(RecvTimeoutError::Timeout) => Ok((None, 0)),
+            Err(RecvTimeoutError::Lagged(missed)) => Ok((None, missed)),
+            Err(RecvTimeoutError::Closed) => Err(Closed),
+        },
+        1 => match receiver.try_recv() {
+            Ok(value) => Ok((Some(value), 0)),
+            Err(TryRecvError::Empty) => Ok((None, 0)),
+            Err(TryRecvError::Lagged(missed)) => Ok((None, missed)),
+            Err(TryRecvError::Closed) => Err(Closed),
+        },
+        _ => match receiver.recv() {
+            Ok(value) => Ok((Some(value), 0)),
+            Err(RecvError::Lagged(missed)) => Ok((None, missed)),
+            Err(RecvError::Closed) => Err(Closed),
+        },
+    }
+}
+
 /// Each receiver gets a row without a hole that it is not told of.
 #[test]
 fn broadcasts() {
@@ -198,17 +227,14 @@ fn broadcasts() {
         let follow = |mut receiver: broadcast::Receiver<u64>| {
             let mut next = 0;
             move |me: &mut Me, cut: bool| {
-                let take = |_: &mut _| match receiver.recv() {
-                    Ok(value) => {
-                        assert_eq!(value, next, "one was lost or doubled");
-                        next += 1;
-                        true
-                    }
-                    Err(broadcast::RecvError::Lagged(missed)) => {
-                        next += missed;
-                        true
-                    }
-                    Err(broadcast::RecvError::Closed) => false,
+                let take = |rng: &mut Rng| {
+                    let (got, missed) = match receive_one(&mut receiver, rng) {
+                        Ok(got) => got,
+                        Err(Closed) => return false,
+                    };
+                    assert!(got.is_none_or(|value| value == next), "one was lost or doubled");
+                    next += missed + u64::from(got.is_some());
+                    true
                 };
                 match cut {
                     true => me.cut("recv", take).unwrap_or(true),

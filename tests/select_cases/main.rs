@@ -7,6 +7,7 @@ mod against;
 mod each;
 mod helpers;
 mod open;
+mod sets;
 mod several;
 mod sockets;
 mod storm;

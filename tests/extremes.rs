@@ -1,0 +1,147 @@
+//! The shortest and the longest times: no time at all means "what is there", the longest means "no limit".
+
+mod common;
+
+use common::task::Task;
+use common::waits::until_waits;
+use common::{LONG, within};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+use volt::cancel::Cancelled;
+use volt::channel::{Select, bounded};
+use volt::runtime::{Builder, Runtime};
+use volt::signal::{Signal, Signals};
+use volt::sync::Event;
+use volt::{thread, timeout};
+
+/// Runs `body` as a fiber of runtimes of both kinds, and on a plain thread.
+fn everywhere(body: impl Fn() + Send + Sync + Copy + 'static) {
+    within(LONG, move || {
+        Builder::new().workers(2).build().unwrap().run(body);
+        Builder::new_current_thread().build().unwrap().run(body);
+        body();
+    });
+}
+
+#[test]
+fn a_park_for_no_time_takes_what_is_there() {
+    everywhere(|| {
+        let has_permit = || timeout(Duration::ZERO, thread::park).is_ok();
+        (0..100).for_each(|_| thread::park_timeout(Duration::ZERO));
+        assert!(!has_permit());
+        thread::current().unpark();
+        thread::park_timeout(Duration::ZERO);
+        assert!(!has_permit(), "it was there to be taken");
+    });
+}
+
+#[test]
+fn a_select_in_no_time_sees_what_is_there() {
+    everywhere(|| {
+        let ((s, r), (full, _r)) = (bounded::<u8>(1), bounded::<u8>(0));
+        let event = Event::new();
+        let mut select = Select::new();
+        let message = select.recv(&r);
+        select.send(&full);
+        let happened = select.case(&event);
+        assert!(select.ready_timeout(Duration::ZERO).is_err());
+        for _ in 0..10 {
+            s.send(1).unwrap();
+            assert_eq!(select.ready_timeout(Duration::ZERO), Ok(message));
+            assert_eq!(r.try_recv(), Ok(1), "to be ready takes nothing");
+            assert!(select.ready_timeout(Duration::ZERO).is_err());
+        }
+        event.set();
+        assert_eq!(select.ready_timeout(Duration::ZERO), Ok(happened));
+    });
+}
+
+/// Signals the process.
+fn send(signal: Signal) {
+    // SAFETY: a handler is installed.
+    assert_eq!(unsafe { libc::kill(libc::getpid(), signal.as_raw()) }, 0);
+}
+
+#[test]
+fn signals_in_no_time() {
+    everywhere(|| {
+        // Handlers run in the order in which they were installed: what the witness has, both have.
+        let mut signals = Signals::new([Signal::User1]).unwrap();
+        let mut witness = Signals::new([Signal::User1]).unwrap();
+        for _ in 0..10 {
+            let error = signals.recv_timeout(Duration::ZERO).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            send(Signal::User1);
+            witness.recv().unwrap();
+            assert_eq!(signals.recv_timeout(Duration::ZERO).unwrap(), Signal::User1);
+        }
+    });
+}
+
+#[test]
+fn signals_without_limit() {
+    everywhere(|| {
+        for place in [Task::fiber, Task::thread] {
+            let mut signals = Signals::new([Signal::User2]).unwrap();
+            let receiver = place(move || signals.recv_timeout(Duration::MAX));
+            receiver.until_waits("signal");
+            send(Signal::User2);
+            assert_eq!(receiver.join().unwrap(), Signal::User2);
+        }
+    });
+}
+
+#[test]
+fn an_interval_without_end_ticks_once() {
+    everywhere(|| {
+        let (ticked, ticks) = bounded(0);
+        let fiber = volt::go(move || {
+            let mut interval = volt::time::interval(Duration::MAX);
+            assert_eq!(interval.period(), Duration::MAX);
+            interval.tick();
+            ticked.send(()).unwrap();
+            interval.tick();
+        });
+        ticks.recv().unwrap();
+        until_waits("sleep", &fiber);
+        fiber.cancel();
+        assert!(fiber.join().unwrap_err().is::<Cancelled>());
+    });
+}
+
+/// Shuts a runtime down, which has a fiber that ends when the shutdown waits for it.
+fn shut_down(runtime: Runtime, place: fn(Shutdown) -> Task<Ended>) {
+    let (begun, go_on) = (Arc::new(Event::new()), Arc::new(Event::new()));
+    let (theirs, until) = (Arc::clone(&begun), Arc::clone(&go_on));
+    let fiber = runtime.go(move || {
+        theirs.set();
+        until.wait();
+    });
+    let driven = runtime.handle().stats().queue.workers == 0;
+    let shutdown = place(Box::new(move || runtime.shutdown(Duration::MAX)));
+    begun.wait();
+    // Nobody else has run the fiber of one that is driven.
+    if !driven {
+        shutdown.until_waits("shutdown");
+    }
+    assert!(!shutdown.is_finished());
+    go_on.set();
+    shutdown.join().unwrap();
+    fiber.join().unwrap();
+}
+
+type Ended = Result<(), volt::runtime::ShutdownError>;
+type Shutdown = Box<dyn FnOnce() -> Ended + Send>;
+
+#[test]
+fn a_shutdown_without_limit_waits_for_the_last_fiber() {
+    everywhere(|| {
+        for workers in [1, 2] {
+            let build = || Builder::new().workers(workers).build().unwrap();
+            shut_down(build(), Task::fiber);
+            shut_down(build(), Task::thread);
+        }
+        shut_down(Builder::new_current_thread().build().unwrap(), Task::thread);
+    });
+}
