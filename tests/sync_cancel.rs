@@ -127,6 +127,42 @@ fn a_payload_that_goes_on_after_a_caught_cancel_poisons() {
     });
 }
 
+/// It was caught for some cleaning up, with locks of its own, and goes on.
+#[test]
+fn a_cancel_that_goes_on_after_it_was_caught_does_not_poison() {
+    within(LONG, || {
+        let locks = Arc::new((Mutex::new(0), Mutex::new(0)));
+        let theirs = Arc::clone(&locks);
+        let fiber = waits(move || {
+            let _held = theirs.0.lock().unwrap();
+            let ended = catch_unwind(|| Event::new().wait());
+            *theirs.1.lock().unwrap() += 1;
+            std::panic::resume_unwind(ended.unwrap_err());
+        });
+        fiber.cancel();
+        assert!(was_cancelled(fiber));
+        assert!(!locks.0.is_poisoned() && !locks.1.is_poisoned());
+    });
+}
+
+/// A panic of what a plain thread runs is the thread's own, though it has caught a cancel before.
+#[test]
+fn a_panic_that_a_run_passes_on_poisons() {
+    within(LONG, || {
+        let (mutex, token) = (Mutex::new(0), Token::new());
+        token.cancel();
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            token.run(|| {
+                let _held = mutex.lock().unwrap();
+                assert!(catch_unwind(volt::thread::park).is_err());
+                volt::cancel::shield(|| WORKER.run(|| std::panic::resume_unwind(Box::new(7))))
+            })
+        }));
+        assert!(ended.is_err_and(|payload| payload.is::<i32>()));
+        assert!(mutex.is_poisoned());
+    });
+}
+
 #[test]
 fn a_condvar_takes_the_lock_back_before_it_unwinds() {
     within(LONG, || {

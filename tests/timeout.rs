@@ -6,11 +6,11 @@ use common::waits::{until_true, until_waits_on};
 use common::{LONG, within};
 use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
-use std::panic::{catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 use volt::cancel::{Cancelled, Token, is_cancelled, shield};
 use volt::net::{TcpListener, TcpStream};
-use volt::runtime::{Builder, FiberReport};
+use volt::runtime::{Builder, FiberReport, Runtime};
 use volt::time::{deadline, timeout_at};
 use volt::{thread, timeout};
 
@@ -280,11 +280,44 @@ fn a_current_thread_runtime_is_ended_by_its_callers_token() {
                 token.run(|| from_outside.run(|| timeout(FAR, || runtime.run(thread::park))));
             assert_eq!(ended, Ok(Err(Cancelled)));
         });
+        let outside = timeout(FAR, || from_outside.run(|| runtime.run(thread::park)));
+        assert_eq!(outside, Ok(Err(Cancelled)), "the timeout is not over");
         assert_eq!(token.run(|| runtime.run(|| 7)), Ok(7));
         assert!(runtime.handle().fibers(9).is_empty(), "nothing is left of it");
         token.cancel();
         assert_eq!(token.run(|| runtime.run(thread::park)), Err(Cancelled));
         assert!(token.run(|| shield(|| assert_eq!(runtime.run(|| 7), 7))).is_ok());
+    });
+}
+
+/// In a destructor, while a panic or a cancel unwinds: what it runs goes on, whatever is around it.
+#[test]
+fn a_run_in_a_destructor_is_ended_by_no_token() {
+    struct Runs<'a>(&'a Runtime, &'a Cell<u32>);
+    impl Drop for Runs<'_> {
+        fn drop(&mut self) {
+            self.1.set(self.0.run(|| {
+                volt::sleep(SHORT);
+                7
+            }));
+        }
+    }
+    within(LONG, || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        for is_cancelled in [false, true] {
+            let (token, ran) = (Token::new(), Cell::new(0));
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                token.run(|| {
+                    let _runs = Runs(&runtime, &ran);
+                    if is_cancelled {
+                        token.cancel();
+                        thread::park();
+                    }
+                    resume_unwind(Box::new("a panic"));
+                })
+            }));
+            assert_eq!((ended.is_ok(), ran.get()), (is_cancelled, 7));
+        }
     });
 }
 

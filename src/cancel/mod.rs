@@ -105,7 +105,10 @@ pub(crate) fn error() -> io::Error {
 /// panic hook.
 #[cold]
 pub(crate) fn unwind() -> ! {
-    HAS_UNWOUND.store(true, Ordering::Relaxed);
+    if !HAS_UNWOUND.load(Ordering::Relaxed) {
+        HAS_UNWOUND.store(true, Ordering::Relaxed);
+    }
+    Owner::here().marks().count_unwinding();
     resume(Box::new(Cancelled))
 }
 
@@ -118,24 +121,33 @@ pub(crate) fn resume(payload: Box<dyn Any + Send>) -> ! {
 /// Does the caller unwind because it was cancelled, and not from a panic? What a panic poisons, a
 /// cancel does not.
 ///
-/// The mark stays on a fiber whose unwinding its own code caught, until it panics or locks something.
+/// The mark stays on a fiber whose unwinding its own code caught, until it panics.
 #[cold]
 pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && Owner::here().marks().is_unwinding()
 }
 
-/// The caller does not unwind, and takes a lock: whatever unwinds while that is held begins after this, and
-/// is no cancel that was caught before.
+/// How many cancels have unwound the caller by now, of all that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unwound(u16);
+
 #[inline(always)]
-pub(crate) fn forget_caught() {
-    if HAS_UNWOUND.load(Ordering::Relaxed) {
-        forget_mark();
-    }
+pub(crate) fn unwound() -> Unwound {
+    Unwound(if HAS_UNWOUND.load(Ordering::Relaxed) { count_unwound() } else { 0 })
 }
 
 #[cold]
-fn forget_mark() {
-    fiber::with_marks_if_any(|marks| marks.set_unwinding(false));
+fn count_unwound() -> u16 {
+    let mut count = 0;
+    fiber::with_marks_if_any(|marks| count = marks.unwindings());
+    count
+}
+
+/// As [`is_unwinding`], and the cancel came after `then`: one that was caught before that has left its mark,
+/// whichever hook the program has, and is not what unwinds now.
+#[cold]
+pub(crate) fn is_unwinding_since(then: Unwound) -> bool {
+    is_unwinding() && unwound() != then
 }
 
 /// Is `error` there because the fiber was cancelled?

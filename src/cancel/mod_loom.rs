@@ -23,7 +23,16 @@ pub(crate) fn is_unwinding() -> bool {
     true
 }
 
-pub(crate) fn forget_caught() {}
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unwound;
+
+pub(crate) fn unwound() -> Unwound {
+    Unwound
+}
+
+pub(crate) fn is_unwinding_since(_: Unwound) -> bool {
+    true
+}
 
 /// What `f` came to, or `None` if a cancel ended it.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {

@@ -73,9 +73,10 @@ unsafe impl Linked for Run {
 
 impl Inner {
     fn new(parent: Option<Arc<Inner>>) -> Arc<Inner> {
+        let cancelled = parent.as_ref().is_some_and(|parent| parent.is_cancelled());
         Arc::new(Inner {
-            cancelled: AtomicBool::new(parent.as_ref().is_some_and(|parent| parent.is_cancelled())),
-            parent,
+            cancelled: AtomicBool::new(cancelled),
+            parent: parent.filter(|_| !cancelled),
             linked: Mutex::new(Linkage {
                 children: Vec::new(),
                 prune_at: FIRST_PRUNING,

@@ -18,7 +18,7 @@ use super::thread::ThreadBlock;
 use super::tls;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
-use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, Ordering};
 use std::cell::Cell;
 use std::fmt;
 use std::ptr;
@@ -55,11 +55,17 @@ pub(crate) struct Marks {
     refused: AtomicU8,
     /// It unwinds because of a cancel, not from a panic.
     unwinding: AtomicBool,
+    /// How often a cancel has unwound it.
+    unwindings: AtomicU16,
 }
 
 impl Marks {
     pub(super) const fn new() -> Marks {
-        Marks { refused: AtomicU8::new(0), unwinding: AtomicBool::new(false) }
+        Marks {
+            refused: AtomicU8::new(0),
+            unwinding: AtomicBool::new(false),
+            unwindings: AtomicU16::new(0),
+        }
     }
 
     /// Counts an error that tells of a cancel, and returns how many there were before.
@@ -71,6 +77,14 @@ impl Marks {
 
     pub(crate) fn set_unwinding(&self, unwinding: bool) {
         self.unwinding.store(unwinding, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_unwinding(&self) {
+        self.unwindings.store(self.unwindings().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn unwindings(&self) -> u16 {
+        self.unwindings.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_unwinding(&self) -> bool {

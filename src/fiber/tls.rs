@@ -192,10 +192,11 @@ pub(crate) fn with_marks_if_any(f: impl FnOnce(&Marks)) {
     if let Some(fiber) = current() {
         return f(&fiber.state.marks);
     }
-    let block = BLOCK.try_with(|block| block.try_borrow().ok()?.clone());
-    if let Ok(Some(block)) = block {
-        f(&block.state.marks);
-    }
+    let _ = BLOCK.try_with(|block| {
+        if let Ok(Some(block)) = block.try_borrow().as_deref() {
+            f(&block.state.marks);
+        }
+    });
 }
 
 /// Hands the plain thread's locals to `f`; `None` once they are being destroyed.

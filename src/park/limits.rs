@@ -120,9 +120,10 @@ impl Bound {
     /// The wait was ended by it: the scopes that did so are told.
     pub(crate) fn ended(&self) {
         let owner = Owner::here();
+        // A token may have ended it long before the deadline.
+        let passed = self.deadline.min(Moment::now());
         for scope in owner.scopes().iter() {
-            let passed =
-                matches!(scope.limit(), Limit::Deadline(nearest) if nearest <= self.deadline);
+            let passed = matches!(scope.limit(), Limit::Deadline(nearest) if nearest <= passed);
             if passed || scope.is_over() {
                 scope.fire();
             }
@@ -130,14 +131,15 @@ impl Bound {
     }
 }
 
-/// What may end the waits of the calling plain thread at any time. It stays while the thread is inside the
-/// scopes that it is in now.
-#[derive(Clone, Debug)]
-pub(crate) struct Interrupts(Vec<&'static Interrupt>);
+/// What may end the waits of the caller at any time, as long as it is inside the scopes that it is in now.
+#[derive(Debug)]
+pub(crate) struct Interrupts<'a>(Vec<&'a Interrupt>);
 
-/// Of the caller's scopes, up to a shield.
-pub(crate) fn interrupts() -> Interrupts {
-    let owner = Owner::here();
+/// Of the caller's scopes, up to a shield; `owner` is the caller. None while it unwinds.
+pub(crate) fn interrupts(owner: &Owner) -> Interrupts<'_> {
+    if thread::panicking() {
+        return Interrupts(Vec::new());
+    }
     let interrupt = |scope: &Scope<'static>| match scope.limit() {
         Limit::Interrupt(interrupt) => Some(interrupt),
         Limit::Shield | Limit::Deadline(_) => None,
@@ -145,28 +147,13 @@ pub(crate) fn interrupts() -> Interrupts {
     Interrupts(owner.scopes().iter().filter_map(interrupt).collect())
 }
 
-impl Interrupts {
+impl Interrupts<'_> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     pub(crate) fn is_any_raised(&self) -> bool {
         self.0.iter().any(|interrupt| interrupt.is_raised())
-    }
-
-    /// Waits on the calling fiber until one of them is raised, or the fiber is cancelled, in place of the
-    /// thread that they are of, which must not wait itself meanwhile.
-    pub(crate) fn wait(&self) {
-        let parking = Parking::begin();
-        // All are linked, so that all may be unlinked.
-        let raised = self.0.iter().filter(|interrupt| !interrupt.link(parking.waiter())).count();
-        match raised {
-            0 => drop(parking.park(Wait::cancellable("cancel token"))),
-            _ => drop(parking.end_cancelled()),
-        }
-        for interrupt in &self.0 {
-            let _ = interrupt.unlink();
-        }
     }
 }
 

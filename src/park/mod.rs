@@ -28,7 +28,7 @@ use std::pin::pin;
 
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
-pub(crate) use limits::{Interrupts, bound, interrupts, is_any_scope_over};
+pub(crate) use limits::{bound, interrupts, is_any_scope_over};
 
 pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake, deadline_after};
 pub(crate) use crate::scheduler::{Queues, wake};

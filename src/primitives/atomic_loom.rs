@@ -77,6 +77,7 @@ macro_rules! noticed_numbers {
 
 noticed_numbers! {
     AtomicU8, u8;
+    AtomicU16, u16;
     AtomicU32, u32;
     AtomicU64, u64;
     AtomicUsize, usize;

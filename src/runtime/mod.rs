@@ -11,6 +11,7 @@
 //! ```
 
 mod builder;
+mod builder_scheduler;
 mod default;
 mod describe;
 mod drive;

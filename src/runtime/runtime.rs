@@ -13,7 +13,7 @@ use crate::scheduler::{self, FiberReport, Shared, SpawnOptions, Target};
 use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::panic::{Location, resume_unwind};
+use std::panic::Location;
 use std::time::Duration;
 
 /// Threads that are told to leave get at least this long, whatever the deadline.
@@ -155,7 +155,8 @@ impl Runtime {
     /// # Cancel
     ///
     /// Where the caller is cancelled, or a timeout or token around it ends, `f` is, and the call ends when
-    /// `f` has: it [unwinds](crate::cancel) if that has ended `f`, and else returns what `f` did.
+    /// `f` has: it [unwinds](crate::cancel) if that has ended `f`, and else returns what `f` did. The thread
+    /// that runs a current-thread runtime looks at its tokens between fibers, and each 5 ms while all wait.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {
@@ -316,7 +317,7 @@ fn finish<T>(fiber: JoinHandle<T>) -> T {
     match fiber.join_uncancelled() {
         Ok(value) => value,
         Err(payload) if payload.is::<Cancelled>() => end_with_it(),
-        Err(payload) => resume_unwind(payload),
+        Err(payload) => cancel::resume(payload),
     }
 }
 

@@ -55,14 +55,16 @@ struct Report<T> {
     shared: Arc<Shared<T>>,
     number: usize,
     result: Option<Result<T>>,
-    /// Cancelled if this fiber has failed; `None` where the others go on.
-    cancels: Option<Token>,
+    /// The set's: this fiber runs under it.
+    token: Token,
+    /// It is cancelled when this fiber ends.
+    cancels: bool,
 }
 
 impl<T> Report<T> {
     fn ends(mut self, result: Result<T>, failed: bool) {
         self.result = Some(result);
-        self.cancels = self.cancels.take().filter(|_| failed);
+        self.cancels &= failed;
     }
 }
 
@@ -73,8 +75,8 @@ impl<T> Drop for Report<T> {
         self.shared.ended.lock().push_back((self.number, result));
         self.shared.waiters.settle_all().into_iter().for_each(park::wake);
         // First the result, so that nobody who is cancelled because of it is before it.
-        if let Some(others) = self.cancels.take() {
-            others.cancel();
+        if self.cancels {
+            self.token.cancel();
         }
     }
 }
@@ -134,12 +136,11 @@ impl<T: Send + 'static> JoinSet<T> {
         has_failed: impl Fn(&T) -> bool + Send + 'static,
     ) {
         let shared = Arc::clone(&self.shared);
-        let token = self.token.clone();
-        let cancels = self.fails_fast.then(|| token.clone());
-        let report = Report { shared, number: self.started, result: None, cancels };
+        let (token, cancels) = (self.token.clone(), self.fails_fast);
+        let report = Report { shared, number: self.started, result: None, token, cancels };
         self.started += 1;
         let body = move || {
-            let ended = catch_unwind(AssertUnwindSafe(|| token.run(f)));
+            let ended = catch_unwind(AssertUnwindSafe(|| report.token.run(f)));
             let result = match ended {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(cancelled)) => Err(Box::new(cancelled) as Box<_>),

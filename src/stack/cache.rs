@@ -146,7 +146,7 @@ impl Cache {
 
     /// As if all stacks had come just now: they are to be looked after anew.
     pub(crate) fn begin_anew(&mut self) {
-        self.news = !self.idle.is_empty();
+        self.news |= !self.idle.is_empty();
     }
 
     /// Gives every stack to the shared pool, and its memory back.

@@ -12,9 +12,13 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 #[derive(Debug)]
 pub(super) struct Flag(AtomicBool);
 
-/// Whether the lock's owner was panicking when it locked: then the panic is not this lock's matter.
+/// What the lock's owner was at when it locked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Before(bool);
+pub(super) struct Before {
+    /// It was panicking: then the panic is not this lock's matter.
+    panicking: bool,
+    cancels: cancel::Unwound,
+}
 
 impl Flag {
     const_unless_loom! {
@@ -25,17 +29,13 @@ impl Flag {
 
     #[inline]
     pub(super) fn enter() -> Before {
-        let panicking = thread::panicking();
-        if !panicking {
-            cancel::forget_caught();
-        }
-        Before(panicking)
+        Before { panicking: thread::panicking(), cancels: cancel::unwound() }
     }
 
     /// The owner lets go. A cancel's unwinding poisons nothing.
     #[inline]
     pub(super) fn leave(&self, before: Before) {
-        if !before.0 && thread::panicking() && !cancel::is_unwinding() {
+        if !before.panicking && thread::panicking() && !cancel::is_unwinding_since(before.cancels) {
             self.0.store(true, Ordering::Relaxed);
         }
     }
