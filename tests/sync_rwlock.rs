@@ -4,7 +4,7 @@ mod sync_support;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync_support::{Seed, World, fail, until_waiting};
-use volt::sync::{Arc, Barrier, RwLock, RwLockWriteGuard, TryLockError};
+use volt::sync::{Arc, Barrier, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 scenarios! {
     smoke
@@ -293,4 +293,17 @@ fn barrier_of_none_and_one(_: &World) {
         let barrier = Barrier::new(size);
         assert!(barrier.wait().is_leader() && barrier.wait().is_leader());
     }
+}
+
+/// One of a value that lives for ever is one of a value that lives as long as it must.
+#[test]
+fn a_read_guard_is_covariant() {
+    fn shorter<'a, 's: 'a>(
+        guard: RwLockReadGuard<'a, &'static str>,
+        _: &'s str,
+    ) -> RwLockReadGuard<'a, &'s str> {
+        guard
+    }
+    let (lock, here) = (RwLock::new("static"), String::from("here"));
+    assert_eq!(*shorter(lock.read().unwrap(), &here), "static");
 }

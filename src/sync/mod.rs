@@ -77,7 +77,6 @@
 //!
 //! - What is deprecated there is not here: `Condvar::wait_timeout_ms`, `ONCE_INIT`.
 //! - [`WaitTimeoutResult`] is a type of its own.
-//! - [`RwLockReadGuard`] is invariant in the type of its value; there it is covariant.
 //!
 //! From Tokio, besides that there are no futures:
 //!

@@ -1,14 +1,15 @@
 //! The guards of [`RwLock`].
 
 use super::poison::{Before, Flag};
+use super::raw_rwlock::RawRwLock;
 use super::rwlock::RwLock;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 
-/// Shared access to an [`RwLock`]'s value; mirrors [`std::sync::RwLockReadGuard`], but is invariant in `T`,
-/// where that one is covariant.
+/// Shared access to an [`RwLock`]'s value; mirrors [`std::sync::RwLockReadGuard`].
 ///
 /// ```
 /// let lock = volt::sync::RwLock::new(String::from("shared"));
@@ -17,9 +18,9 @@ use std::ops::{Deref, DerefMut};
 /// ```
 #[must_use = "the lock is freed at once if its guard is not kept"]
 pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
-    lock: &'a RwLock<T>,
-    /// Not `Send`, like the standard library's.
-    not_send: PhantomData<*const ()>,
+    /// The value, and not its lock: so the guard is covariant, and not `Send`, like the standard library's.
+    data: NonNull<T>,
+    raw: &'a RawRwLock,
 }
 
 // SAFETY: a shared guard gives shared access to the value.
@@ -49,7 +50,9 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     /// The caller owns a share of the lock and has no guard of it.
     #[inline]
     pub(super) unsafe fn new(lock: &'a RwLock<T>) -> RwLockReadGuard<'a, T> {
-        RwLockReadGuard { lock, not_send: PhantomData }
+        // SAFETY: a place of the lock's is not null.
+        let data = lock.data.with(|data| unsafe { NonNull::new_unchecked(data.cast_mut()) });
+        RwLockReadGuard { data, raw: &lock.raw }
     }
 }
 
@@ -89,8 +92,8 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the guard owns a share of the lock, so nobody writes.
-        self.lock.data.with(|data| unsafe { &*data })
+        // SAFETY: the guard owns a share of the lock, so nobody writes, and borrows it, so it stays.
+        unsafe { self.data.as_ref() }
     }
 }
 
@@ -115,7 +118,7 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
 impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.raw.read_unlock();
+        self.raw.read_unlock();
     }
 }
 
