@@ -2,9 +2,9 @@
 
 mod common;
 
+use common::everywhere;
 use common::task::Task;
 use common::waits::until_waits;
-use common::{LONG, within};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,6 @@ use volt::runtime::{Builder, Runtime};
 use volt::signal::{Signal, Signals};
 use volt::sync::Event;
 use volt::{thread, timeout};
-
-/// Runs `body` as a fiber of runtimes of both kinds, and on a plain thread.
-fn everywhere(body: impl Fn() + Send + Sync + Copy + 'static) {
-    within(LONG, move || {
-        Builder::new().workers(2).build().unwrap().run(body);
-        Builder::new_current_thread().build().unwrap().run(body);
-        body();
-    });
-}
 
 #[test]
 fn a_park_for_no_time_takes_what_is_there() {

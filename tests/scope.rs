@@ -3,7 +3,7 @@
 mod common;
 
 use common::waits::{until_true, wait_of};
-use common::{LONG, within};
+use common::{LONG, everywhere, within};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,15 +13,6 @@ use volt::runtime::{Builder, Handle};
 use volt::scope::{JoinSet, try_join};
 use volt::thread::park;
 use volt::{join, race, scope};
-
-/// Runs `body` as a fiber of runtimes of both kinds, and on a plain thread.
-fn everywhere(body: impl Fn() + Send + Sync + Copy + 'static) {
-    within(LONG, move || {
-        Builder::new().workers(3).build().unwrap().run(body);
-        Builder::new_current_thread().build().unwrap().run(body);
-        body();
-    });
-}
 
 /// Waits until it is cut off, and says that it was.
 fn waits(ended: &AtomicUsize) {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::waits::{until_true, until_waits_on};
-use common::{LONG, within};
+use common::{LONG, everywhere, within};
 use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,15 +16,6 @@ use volt::{thread, timeout};
 
 const SHORT: Duration = Duration::from_millis(5);
 const FAR: Duration = Duration::from_secs(1_000);
-
-/// Runs `body` as a fiber of runtimes of both kinds, and on a plain thread.
-fn everywhere(body: impl Fn() + Send + Sync + Copy + 'static) {
-    within(LONG, move || {
-        Builder::new().workers(2).build().unwrap().run(body);
-        Builder::new_current_thread().build().unwrap().run(body);
-        body();
-    });
-}
 
 #[test]
 fn waits_end_and_borrows_stay() {

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use volt::runtime::Builder;
 
 /// Far beyond what any test here needs, on the slowest machine.
 pub const LONG: Duration = Duration::from_secs(30);
@@ -38,6 +39,16 @@ pub fn within<R: Send + 'static>(limit: Duration, f: impl FnOnce() -> R + Send +
             Ok(()) => unreachable!("the value was sent"),
         },
     }
+}
+
+/// Runs `body` as a fiber of runtimes of both kinds, and on a plain thread.
+#[track_caller]
+pub fn everywhere(body: impl Fn() + Send + Sync + Copy + 'static) {
+    within(LONG, move || {
+        Builder::new().workers(3).build().unwrap().run(body);
+        Builder::new_current_thread().build().unwrap().run(body);
+        body();
+    });
 }
 
 /// Waits on a plain thread until `condition` holds.

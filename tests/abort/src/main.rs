@@ -153,9 +153,23 @@ fn race() {
     assert!(whole.load(Ordering::SeqCst));
 }
 
+/// A plain thread runs the fibers, under a token.
+fn run() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let token = Token::new();
+    let sleeps = || {
+        volt::sleep(SHORT);
+        7
+    };
+    assert_eq!(token.run(|| runtime.run(sleeps)), Ok(7));
+    token.cancel();
+    let accepts = || TcpListener::bind("127.0.0.1:0").unwrap().accept().is_err();
+    assert!(token.run(|| runtime.run(accepts)).is_err());
+}
+
 fn main() {
     assert!(cfg!(panic = "abort"), "what this shows needs a program that aborts");
-    let cases: [(&str, fn()); 8] = [
+    let cases: [(&str, fn()); 9] = [
         ("sleep", sleep),
         ("lock", lock),
         ("recv", recv),
@@ -164,6 +178,7 @@ fn main() {
         ("select", select),
         ("scope", scope),
         ("race", race),
+        ("run", run),
     ];
     for (name, case) in cases {
         case();
