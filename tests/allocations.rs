@@ -56,6 +56,8 @@ fn what_fibers_allocate() {
     what_a_burst_has_used_goes_back_to_the_allocator();
     so_does_what_is_put_away_when_all_stacks_are_at_rest();
     so_does_what_is_put_away_in_blocking_mode();
+    so_does_what_one_puts_away_that_blocks_its_thread();
+    so_does_what_a_run_of_a_current_thread_runtime_leaves();
     a_channel_gives_back_what_a_backlog_needed();
 }
 
@@ -145,14 +147,7 @@ fn so_does_what_is_put_away_in_blocking_mode() {
     let runtime = Builder::new().workers(1).stack_age(Duration::from_millis(1));
     let runtime = runtime.stall_period(Some(PERIOD)).build().unwrap();
     let before = in_use();
-    let fibers = runtime.run(|| {
-        let fibers = burst();
-        until("a fiber has not ended", || {
-            volt::yield_now();
-            fibers.iter().all(|fiber| fiber.is_finished())
-        });
-        fibers
-    });
+    let fibers = runtime.run(ended_burst);
     // Of one site: one that blocks its thread, and for whose sake the other begins in blocking mode.
     let release = Arc::new(AtomicBool::new(false));
     let site = |joins: Vec<JoinHandle<()>>| {
@@ -172,6 +167,36 @@ fn so_does_what_is_put_away_in_blocking_mode() {
     until_few_are_left(KEPT, before);
     release.store(true, Ordering::SeqCst);
     stuck.join().unwrap();
+}
+
+/// It has handed its core on before, and waits on its thread.
+fn so_does_what_one_puts_away_that_blocks_its_thread() {
+    let runtime = Builder::new().workers(1).stack_age(Duration::from_millis(1)).build().unwrap();
+    let before = in_use();
+    let fibers = runtime.run(ended_burst);
+    let go_on = Arc::new(Event::new());
+    let theirs = Arc::clone(&go_on);
+    let blocks = runtime.go(move || {
+        volt::blocking(|| {
+            // Whoever has got the core sleeps by then.
+            std::thread::sleep(Duration::from_millis(20));
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            theirs.wait();
+        });
+    });
+    until_few_are_left(KEPT, before);
+    go_on.set();
+    blocks.join().unwrap();
+}
+
+/// Its thread has better to do than to sleep over it: the workers of another runtime look after it.
+fn so_does_what_a_run_of_a_current_thread_runtime_leaves() {
+    let other = Builder::new().workers(1).stack_age(Duration::from_millis(1)).build().unwrap();
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let before = in_use();
+    runtime.run(|| burst().into_iter().for_each(|fiber| fiber.join().unwrap()));
+    until_few_are_left(KEPT, before);
+    drop(other);
 }
 
 const BURST: usize = 20_000;
@@ -194,6 +219,16 @@ fn burst() -> Vec<JoinHandle<()>> {
     };
     let fibers = (0..BURST).map(fiber).collect();
     all_are_there.set();
+    fibers
+}
+
+/// On a fiber.
+fn ended_burst() -> Vec<JoinHandle<()>> {
+    let fibers = burst();
+    until("a fiber has not ended", || {
+        volt::yield_now();
+        fibers.iter().all(|fiber| fiber.is_finished())
+    });
     fibers
 }
 

@@ -199,8 +199,9 @@ impl Worker<'_> {
         unsafe { self.shared.leave_stacks(self.held()) };
     }
 
-    /// A thread without a core goes to sleep, which has no worker's duties: if there are blocks that nobody
-    /// has in mind, such as those of fibers that were joined here in blocking mode, a worker looks after them.
+    /// A thread whose place another has taken goes to sleep, without a worker's duties: if there are blocks that
+    /// nobody has in mind, such as those of fibers that were joined here in blocking mode, a worker looks after
+    /// them.
     pub(super) fn leave_blocks(&self) {
         if fiber::is_any_news() {
             self.shared.notify();
@@ -237,8 +238,9 @@ impl Worker<'_> {
 pub(crate) unsafe fn hand_off(fiber: FiberPtr) {
     // SAFETY: a fiber runs on a worker only; valid until the next switch.
     let worker = unsafe { &*Worker::current() };
-    if !worker.is_vacated() {
-        worker.leave_to_own_flow(fiber, Post::HandOff(fiber));
+    match worker.is_vacated() {
+        true => worker.leave_blocks(),
+        false => worker.leave_to_own_flow(fiber, Post::HandOff(fiber)),
     }
 }
 

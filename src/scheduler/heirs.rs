@@ -48,19 +48,33 @@ impl Shared {
 
 /// Called where a runtime was stopped, and its threads have left: somebody looks after what they leave.
 pub(crate) fn bequeath() {
-    if !stack::is_any_idle() && !fiber::is_any_block_idle() {
-        return;
+    if is_any_idle() && !tell_heir() {
+        give_all_back();
     }
+}
+
+/// Called where a run of a current-thread runtime has ended: until the next one others look after what is in
+/// the pools, or nobody.
+pub(super) fn lend() {
+    if is_any_idle() {
+        tell_heir();
+    }
+}
+
+fn is_any_idle() -> bool {
+    stack::is_any_idle() || fiber::is_any_block_idle()
+}
+
+/// False if there is none. It may be stopped by now; then it comes here itself.
+fn tell_heir() -> bool {
     // Each may be let go of here for good, and not under the lock.
     let heirs: Vec<_> = HEIRS.lock().iter().filter_map(Weak::upgrade).collect();
-    match heirs.iter().min_by_key(|heir| heir.config.stack_age) {
-        // It may be stopped by now; then it comes here itself.
-        Some(heir) => {
-            LEFT.store(true, Ordering::Release);
-            heir.notify();
-        }
-        None => give_all_back(),
+    let heir = heirs.iter().min_by_key(|heir| heir.config.stack_age);
+    if let Some(heir) = heir {
+        LEFT.store(true, Ordering::Release);
+        heir.notify();
     }
+    heir.is_some()
 }
 
 fn give_all_back() {

@@ -5,6 +5,7 @@
 
 use super::config::Migrate;
 use super::core::{Core, Own};
+use super::heirs;
 use super::shared::Shared;
 use super::switch::Post;
 use crate::context::{self, Context};
@@ -86,6 +87,11 @@ pub(crate) fn run(shared: &Shared, core: usize) {
 /// scheduler stops. `done` is asked on the worker's own stack, between fibers, and once at
 /// `deadline`.
 pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
+    drive(shared, deadline, done);
+    heirs::lend();
+}
+
+fn drive(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
     shared.drivers.fetch_add(1, Ordering::AcqRel);
     let worker = Worker::new(shared, deadline);
     let _seated = worker.sit();
