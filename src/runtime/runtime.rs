@@ -77,7 +77,8 @@ pub struct ShutdownError {
     pub fibers: u64,
     /// Which: a hundred of them at most.
     pub unfinished: Vec<FiberReport>,
-    /// Names of worker threads that did not come back from the code of a fiber; they are detached.
+    /// Names of worker threads that have not left: they did not come back from the code of a fiber, or had no
+    /// processor for a tenth of a second. They are detached.
     pub threads: Vec<String>,
 }
 
@@ -85,7 +86,7 @@ impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} fibers had not ended at the deadline of the shutdown", self.fibers)?;
         if !self.threads.is_empty() {
-            write!(f, "; threads still in a fiber's code: {}", self.threads.join(", "))?;
+            write!(f, "; threads that have not left: {}", self.threads.join(", "))?;
         }
         self.unfinished.iter().try_for_each(|fiber| write!(f, "\n  {fiber}"))
     }
