@@ -44,9 +44,14 @@ fn result<T>(fiber: JoinHandle<T>) -> T {
 }
 
 fn sleep() {
-    let start = Instant::now();
-    goes_on(|| volt::sleep(LONGER), || ());
-    assert!(start.elapsed() >= LONGER);
+    let fiber = WORKER.go(|| {
+        let start = Instant::now();
+        volt::sleep(LONGER);
+        start.elapsed()
+    });
+    all_wait();
+    fiber.cancel();
+    assert!(result(fiber) >= LONGER, "ended by the cancel");
 }
 
 fn lock() {
