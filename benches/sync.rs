@@ -113,36 +113,42 @@ fn hand_overs() {
     }
 }
 
-/// The longest wait for a lock that nobody leaves alone, in hand-overs to a fiber or to a thread. What
-/// the machine does to whoever has the lock, or has been told to come, is part of it, so this is the
-/// middle one of several runs.
+/// The longest wait for a lock that nobody leaves alone.
 fn fairness() {
-    use std::time::Duration;
+    type Ours = volt::sync::Mutex<contention::Inside>;
+    longest_waits::<Ours>("8 fibers, 1 worker", 1, [8, 0]);
+    longest_waits::<Ours>("8 fibers, 2 workers", 2, [8, 0]);
+    longest_waits::<Ours>("4 fibers, 2 threads", 1, [4, 2]);
+    longest_waits::<Ours>("4 threads", 1, [0, 4]);
+    longest_waits::<std::sync::Mutex<_>>("4 threads, std", 1, [0, 4]);
+    longest_waits::<parking_lot::Mutex<_>>("4 threads, parking_lot", 1, [0, 4]);
+}
+
+/// In hand-overs to a fiber or to a thread. What the machine does to whoever has the lock, or has been told to
+/// come, is part of it, so this is the middle one of several runs.
+fn longest_waits<M: contention::Mutex>(name: &str, workers: usize, counts: [usize; 2]) {
     const BAR: f64 = 1_000.0;
-    for (name, workers, fibers, threads) in [
-        ("8 fibers, 1 worker", 1, 8, 0),
-        ("8 fibers, 2 workers", 2, 8, 0),
-        ("4 threads", 1, 0, 4),
-        ("4 fibers, 2 threads", 1, 4, 2),
-    ] {
-        let runtime = Builder::new().workers(workers).build().unwrap();
-        let run = |_| contention::contend(&runtime, fibers, threads, Duration::from_millis(200));
-        let runs: Vec<_> = (0..9).map(run).collect();
-        for (kind, count) in [fibers, threads].into_iter().enumerate().filter(|(_, n)| *n > 0) {
-            let mut waits: Vec<_> = runs.iter().map(|run| &run[kind]).collect();
-            waits.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
-            let waits = waits[waits.len() / 2];
-            let who = ["fiber", "thread"][kind];
-            let verdict = if waits.ratio() <= BAR { "met" } else { "not met" };
-            println!(
-                "{name:<20} longest wait of {count} {who:<6} {:>9.1} us  hand-over {:>6} ns  ratio {:>6.0}  \
-                 overtaken {:>5} times  bar {BAR}: {verdict}",
-                waits.longest as f64 / 1e3,
-                waits.hand_over(),
-                waits.ratio(),
-                waits.overtaken,
-            );
-        }
+    let runtime = Builder::new().workers(workers).build().unwrap();
+    let [fibers, threads] = counts;
+    let time = std::time::Duration::from_millis(200);
+    let runs: Vec<_> =
+        (0..9).map(|_| contention::contend::<M>(&runtime, fibers, threads, time)).collect();
+    let turn = median(runs.iter().map(|run| run.turn as f64).collect());
+    for (kind, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+        let mut waits: Vec<_> = runs.iter().map(|run| &run.waits[kind]).collect();
+        waits.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+        let waits = waits[waits.len() / 2];
+        let who = ["fiber", "thread"][kind];
+        let verdict = if waits.ratio() <= BAR { "met" } else { "not met" };
+        println!(
+            "{name:<22} longest wait of {count} {who:<6} {:>7.1} us, {:>7.1} while others got through  \
+             hand-over {:>5} ns  ratio {:>6.0}  overtaken {:>5} times  {turn:>5} ns a turn  bar {BAR}: {verdict}",
+            waits.longest as f64 / 1e3,
+            waits.longest_passed as f64 / 1e3,
+            waits.hand_over(),
+            waits.ratio(),
+            waits.overtaken,
+        );
     }
 }
 
@@ -256,9 +262,18 @@ fn channels() {
     );
 }
 
+/// All parts, or those that are named: `cargo bench --bench sync -- fairness`.
 fn main() {
-    locks();
-    hand_overs();
-    fairness();
-    channels();
+    let named: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let parts: [(&str, fn()); 4] = [
+        ("locks", locks),
+        ("hand_overs", hand_overs),
+        ("fairness", fairness),
+        ("channels", channels),
+    ];
+    for (name, part) in parts {
+        if named.is_empty() || named.iter().any(|other| other == name) {
+            part();
+        }
+    }
 }

@@ -11,6 +11,9 @@ use volt::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// So often is the lock taken past a woken waiter of the same worker.
 const OVERTAKEN: u64 = 64;
 
+/// So often if that takes more than two microseconds.
+const SOME: u64 = 8;
+
 /// So many operations that could have waited are left to a fiber that has just been dispatched.
 const BUDGET: u64 = 128;
 
@@ -130,13 +133,14 @@ fn nobody_waits_for_many_turns() {
     });
 }
 
-/// So many fibers that never leave a lock alone, from when all of them wait for it.
-fn all_contend(taken: &Arc<Taken<Mutex<()>>>, fibers: u64, turns: u64) {
+/// So many fibers that never leave a lock alone, from when all of them wait for it. Each holds it as `inside`
+/// says.
+fn all_contend(taken: &Arc<Taken<Mutex<()>>>, fibers: u64, turns: u64, inside: fn()) {
     let guard = taken.lock.lock().unwrap();
     let fibers: Vec<_> = (0..fibers)
         .map(|_| {
             let taken = Arc::clone(taken);
-            volt::go(move || (0..turns).for_each(|_| taken.lock(|| ())))
+            volt::go(move || (0..turns).for_each(|_| taken.lock(inside)))
         })
         .collect();
     volt::yield_now();
@@ -144,21 +148,35 @@ fn all_contend(taken: &Arc<Taken<Mutex<()>>>, fibers: u64, turns: u64) {
     fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
 }
 
-/// On one worker nothing is left to chance: everybody before one in the queue is overtaken so often, and
+/// On one worker nothing is left to chance: everybody before one in the queue overtakes it so often, and
 /// has its turn.
-#[test]
-fn among_fibers_of_one_worker_everybody_has_some_turns() {
-    within(LONG, || {
+fn everybody_has_some_turns(most: u64, inside: fn()) {
+    within(LONG, move || {
         let runtime = one_worker().build().unwrap();
         for fibers in [2, 8, 50] {
             let taken = runtime.run(move || {
                 let taken = Arc::new(Taken::<Mutex<()>>::default());
-                all_contend(&taken, fibers, 2_000);
+                all_contend(&taken, fibers, 1_000, inside);
                 taken
             });
-            assert_eq!(taken.times.load(Ordering::SeqCst), fibers * 2_000);
-            let most = taken.most.load(Ordering::SeqCst);
-            assert!(most <= fibers * (OVERTAKEN + 1), "{fibers} fibers: {most} turns");
+            assert_eq!(taken.times.load(Ordering::SeqCst), fibers * 1_000);
+            let turns = taken.most.load(Ordering::SeqCst);
+            assert!(turns <= (fibers - 1) * (most + 1), "{fibers} fibers: {turns} turns");
+        }
+    });
+}
+
+#[test]
+fn among_fibers_of_one_worker_everybody_has_some_turns() {
+    everybody_has_some_turns(OVERTAKEN, || ());
+}
+
+#[test]
+fn and_fewer_where_a_turn_is_long() {
+    everybody_has_some_turns(SOME, || {
+        let begin = std::time::Instant::now();
+        while begin.elapsed() < std::time::Duration::from_micros(1) {
+            std::hint::spin_loop();
         }
     });
 }

@@ -1,9 +1,19 @@
 //! Several fibers and threads that want one mutex all the time: how long the unluckiest waits.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::ops::DerefMut;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use volt::runtime::Runtime;
-use volt::sync::Mutex;
+
+/// Nothing counts before: first touches of stacks and memory take tens of microseconds each.
+const WARM_UP: Duration = Duration::from_millis(20);
+
+/// So many hand-overs are kept, in memory that is there already.
+const HAND_OVERS: usize = 1 << 19;
+
+/// Some twenty turns: if the lock goes to nobody for longer, the system has taken the processor from its owner or
+/// from the one to whom it was given.
+const PAUSE: Duration = Duration::from_micros(20);
 
 /// What the waits of one kind were like.
 #[derive(Clone, Debug, Default)]
@@ -12,53 +22,108 @@ pub struct Waits {
     hand_overs: Vec<u64>,
     /// The longest wait, in nanoseconds.
     pub longest: u64,
+    /// The longest wait while others got through: without what was more than `PAUSE` from one who took the
+    /// lock to the next.
+    pub longest_passed: u64,
     /// How often others took the lock during one wait, at most.
     pub overtaken: u64,
 }
 
 impl Waits {
+    fn new() -> Waits {
+        let mut hand_overs = vec![1; HAND_OVERS];
+        hand_overs.clear();
+        Waits { hand_overs, ..Waits::default() }
+    }
+
     /// The median.
     pub fn hand_over(&self) -> u64 {
         self.hand_overs.get(self.hand_overs.len() / 2).copied().unwrap_or(0)
     }
 
-    /// The longest wait in hand-overs; infinite if there were too few to tell.
+    /// The longest wait while others got through, in hand-overs; infinite if there were too few to tell.
     pub fn ratio(&self) -> f64 {
         match self.hand_overs.len() {
             0..20 => f64::INFINITY,
-            _ => self.longest as f64 / self.hand_over() as f64,
+            _ => self.longest_passed as f64 / self.hand_over() as f64,
         }
     }
 }
 
-/// Under the lock.
-struct Inside {
-    owner: usize,
-    freed: Instant,
+/// What became of them all.
+#[derive(Debug)]
+pub struct Contention {
     /// Of fibers, and of threads: a thread takes much longer to come.
-    waits: [Waits; 2],
+    pub waits: [Waits; 2],
+    /// Nanoseconds from one who had the lock to the next.
+    pub turn: u64,
 }
 
-struct Contended {
-    lock: Mutex<Inside>,
+/// A mutex, ours or another.
+pub trait Mutex: Send + Sync + 'static {
+    fn new(inside: Inside) -> Self;
+    fn lock(&self) -> impl DerefMut<Target = Inside>;
+}
+
+macro_rules! mutex {
+    ($mutex:ty, $guard:ident => $unwrapped:expr) => {
+        impl Mutex for $mutex {
+            fn new(inside: Inside) -> Self {
+                <$mutex>::new(inside)
+            }
+
+            fn lock(&self) -> impl DerefMut<Target = Inside> {
+                let $guard = <$mutex>::lock(self);
+                $unwrapped
+            }
+        }
+    };
+}
+
+mutex!(volt::sync::Mutex<Inside>, guard => guard.unwrap());
+mutex!(std::sync::Mutex<Inside>, guard => guard.unwrap());
+mutex!(parking_lot::Mutex<Inside>, guard => guard);
+
+/// Under the lock.
+#[derive(Debug)]
+pub struct Inside {
+    owner: usize,
+    taken: Instant,
+    freed: Instant,
+    waits: [Waits; 3],
+}
+
+struct Contended<M> {
+    lock: M,
     turns: AtomicU64,
+    /// For so many nanoseconds somebody got through.
+    passed: AtomicU64,
+    from: Instant,
+    begun: AtomicUsize,
     stop: AtomicBool,
 }
 
-impl Contended {
+impl<M: Mutex> Contended<M> {
     /// Takes the lock again and again, and lets go of it at once.
     fn contend(&self, who: usize, kind: usize) {
+        self.begun.fetch_add(1, Relaxed);
         while !self.stop.load(Relaxed) {
-            let (before, begin) = (self.turns.load(Relaxed), Instant::now());
-            let mut inside = self.lock.lock().unwrap();
+            let (before, passed) = (self.turns.load(Relaxed), self.passed.load(Relaxed));
+            let begin = Instant::now();
+            let mut inside = self.lock.lock();
             let now = Instant::now();
             let turn = self.turns.fetch_add(1, Relaxed);
+            let since = (now - inside.taken).min(PAUSE).as_nanos() as u64;
+            let passed = self.passed.fetch_add(since, Relaxed) + since - passed;
+            inside.taken = now;
             let changes = inside.owner != who;
             let hand_over = (now - inside.freed).as_nanos() as u64;
-            let waits = &mut inside.waits[kind];
+            let waits = &mut inside.waits[if begin < self.from { 2 } else { kind }];
             waits.overtaken = waits.overtaken.max(turn - before);
-            waits.longest = waits.longest.max((now - begin).as_nanos() as u64);
-            if changes {
+            let waited = (now - begin).as_nanos() as u64;
+            waits.longest = waits.longest.max(waited);
+            waits.longest_passed = waits.longest_passed.max(waited.min(passed));
+            if changes && waits.hand_overs.len() < HAND_OVERS {
                 waits.hand_overs.push(hand_over);
             }
             (0..20).for_each(|_| std::hint::spin_loop());
@@ -68,14 +133,28 @@ impl Contended {
     }
 }
 
-/// Lets so many contend for `time`; returns the waits of the fibers, and those of the threads.
-pub fn contend(runtime: &Runtime, fibers: usize, threads: usize, time: Duration) -> [Waits; 2] {
-    let inside = Inside { owner: usize::MAX, freed: Instant::now(), waits: Default::default() };
+/// Lets so many contend for `time`; tells of them.
+pub fn contend<M: Mutex>(
+    runtime: &Runtime,
+    fibers: usize,
+    threads: usize,
+    time: Duration,
+) -> Contention {
+    let now = Instant::now();
+    let waits = [(); 3].map(|()| Waits::new());
+    let inside = Inside { owner: usize::MAX, taken: now, freed: now, waits };
     let all = volt::sync::Arc::new(Contended {
-        lock: Mutex::new(inside),
+        lock: M::new(inside),
         turns: AtomicU64::new(0),
+        passed: AtomicU64::new(0),
+        from: now + WARM_UP,
+        begun: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     });
+    // All stand in the queue before the first goes on: a fiber that finds the lock free each time never waits,
+    // so on the only worker none would begin beside it before the supervisor helps.
+    let closed = all.lock.lock();
+    let count = fibers + threads;
     let fibers: Vec<_> = (0..fibers)
         .map(|who| {
             let all = volt::sync::Arc::clone(&all);
@@ -88,11 +167,16 @@ pub fn contend(runtime: &Runtime, fibers: usize, threads: usize, time: Duration)
             std::thread::spawn(move || all.contend(1_000 + who, 1))
         })
         .collect();
-    std::thread::sleep(time);
+    while all.begun.load(Relaxed) < count {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(closed);
+    std::thread::sleep(WARM_UP + time);
     all.stop.store(true, Relaxed);
     fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let mut waits = std::mem::take(&mut all.lock.lock().unwrap().waits);
-    waits.iter_mut().for_each(|waits| waits.hand_overs.sort_unstable());
-    waits
+    let turn = now.elapsed().as_nanos() as u64 / all.turns.load(Relaxed);
+    let [mut fibers, mut threads, _] = std::mem::take(&mut all.lock.lock().waits);
+    [&mut fibers, &mut threads].into_iter().for_each(|waits| waits.hand_overs.sort_unstable());
+    Contention { waits: [fibers, threads], turn }
 }

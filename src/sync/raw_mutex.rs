@@ -23,13 +23,13 @@
 //! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come; having
 //! come, it spins for a moment before it sleeps once more.
 //!
-//! After `OVERTAKEN` unlocks that found the token out, it depends on where the token is. *Near* means that
-//! the one who has it runs as soon as the calling fiber makes way: it was put into the queues of this very
-//! worker, from which nobody has stolen since, or there is no other worker. Then the lock stays free, and a fiber that would overtake once more makes
-//! way: it queues up, though the lock is free. So the lock is never given to somebody who does not run,
-//! and no other worker is woken for a fiber that will only contend. Else the one with the token may be
-//! kept from running, by its worker or by the system, and those behind it do not wait for it: the next unlock
-//! hands the lock to the head of the queue.
+//! How many unlocks may find the token out depends on where it is. *Near* means that the one who has it runs as
+//! soon as the calling fiber makes way: it was put into the queues of this very worker, from which nobody has
+//! stolen since, or there is no other worker. Then, after `OVERTAKEN` of them, or after `SOME` if those took
+//! `LONG`, a fiber that would overtake once more makes way: it queues up, though the lock is free and stays so.
+//! The lock is never given to somebody who does not run, and no other worker is woken for a fiber that will only
+//! contend. Else the one with the token may be kept from running, by its worker or by the system, and those
+//! behind it do not wait for it: after `OVERTAKEN` the next unlock hands the lock to the head of the queue.
 //!
 //! Who barges past a token that has been overtaken often enough and is not near is charged for it (the
 //! operation budget), since it may stand where this worker does not look before a fiber leaves it. A fiber
@@ -37,8 +37,8 @@
 //! makes way: outside the queue nobody would see it wait, and others could keep the lock among themselves
 //! for as long as their worker lets them.
 //!
-//! So among fibers of one worker that may move each is overtaken by its forerunners in the queue, `OVERTAKEN` times each
-//! (`tests/sync_fair.rs` counts); with several, for as long as the system or a long-running fiber keeps
+//! So among fibers of one worker that may move each is overtaken by its forerunners in the queue: by each of them
+//! `SOME` times, or `OVERTAKEN` times if that takes 16 us or less (`tests/sync_fair.rs` counts); with several, for as long as the system or a long-running fiber keeps
 //! the worker from the one with the token; a thread, for as long as the system takes to run it, and half
 //! a millisecond.
 //!
@@ -68,11 +68,13 @@
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Patience, Wait, spin};
+use crate::primitives::clock::Moment;
 use crate::primitives::sync::Lock;
-use crate::primitives::sync::atomic::{AtomicU32, Ordering::*};
+use crate::primitives::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::primitives::{const_unless_loom, prefetch_for_write};
 
 use super::whereabouts::Whereabouts;
+use std::time::Duration;
 
 const LOCKED: u32 = 1;
 const QUEUED: u32 = 2;
@@ -83,6 +85,8 @@ const TURN: u32 = 8;
 const WITHOUT_TOKEN: u32 = LOCKED | QUEUED;
 /// From here on the token has been out for too long.
 const LIMIT: u32 = OVERTAKEN * TURN;
+/// Here who comes asks whether it has been out for long.
+const LOOK: u32 = SOME * TURN;
 
 /// The lock is the waiter's.
 const HANDED: u32 = 1;
@@ -97,11 +101,18 @@ pub(crate) struct Cancelled;
 /// How often the lock is left free while a woken waiter does not come and others stand behind it.
 const OVERTAKEN: u32 = if cfg!(loom) { 1 } else { 64 };
 
+/// After so many turns one that is near is let come if they took `LONG`. That costs a switch, some tenth of a
+/// microsecond, which they share; critical sections that are shorter than that share it better among `OVERTAKEN`.
+const SOME: u32 = if cfg!(loom) { 1 } else { 8 };
+const LONG: Duration = Duration::from_micros(2);
+
 /// A lock without data.
 #[derive(Debug)]
 pub(crate) struct RawMutex {
     word: AtomicU32,
     token: Whereabouts,
+    /// When the token was given out, in nanoseconds of the clock.
+    token_since: AtomicU64,
     /// Each waiter says whether the lock must be handed to it.
     queue: Lock<Queue<bool>>,
 }
@@ -109,8 +120,12 @@ pub(crate) struct RawMutex {
 impl RawMutex {
     const_unless_loom! {
         pub(crate) fn new() -> RawMutex {
-            let (word, token) = (AtomicU32::new(0), Whereabouts::new());
-            RawMutex { word, token, queue: Lock::new(Queue::new()) }
+            RawMutex {
+                word: AtomicU32::new(0),
+                token: Whereabouts::new(),
+                token_since: AtomicU64::new(0),
+                queue: Lock::new(Queue::new()),
+            }
         }
     }
 
@@ -160,7 +175,7 @@ impl RawMutex {
     #[inline]
     fn take_at_once(&self) -> Result<(), u32> {
         let now = self.look(0);
-        if now & LOCKED != 0 || now >= LIMIT {
+        if now & LOCKED != 0 || is_look_due(now) {
             return Err(now);
         }
         self.word.compare_exchange(now, now | LOCKED, Acquire, Relaxed).map(drop)
@@ -203,10 +218,21 @@ impl RawMutex {
         }
     }
 
-    /// May the caller overtake the one with the token, if the lock is free? It is charged for it from
-    /// the limit on.
+    /// May the caller overtake the one with the token, if the lock is free? From the limit on it is charged for
+    /// it, if that one is not near.
     fn may_barge(&self, now: u32) -> bool {
-        now & LOCKED != 0 || now < LIMIT || self.token.may_be_overtaken()
+        if now & LOCKED != 0 || !is_look_due(now) {
+            return true;
+        }
+        if now < LIMIT {
+            return !self.token.is_near() || !self.token_is_out_for_long();
+        }
+        self.token.may_be_overtaken()
+    }
+
+    fn token_is_out_for_long(&self) -> bool {
+        let since = Moment::from_nanos(self.token_since.load(Relaxed));
+        Moment::now().since(since) >= LONG
     }
 
     /// Takes the lock if it is free, past those who wait.
@@ -245,6 +271,7 @@ impl RawMutex {
             let Some(Ok(wake)) = queue.offer_front(result) else { continue };
             if !hand {
                 self.token.of(wake.as_ref());
+                self.token_since.store(Moment::now().as_nanos(), Relaxed);
             }
             wakes.extend(wake);
             // Until this store the word says that the lock is taken, has waiters, and nobody has the
@@ -264,6 +291,13 @@ fn left_free(now: u32) -> Option<u32> {
         true => Some(now - LOCKED + TURN),
         false => (now & QUEUED == 0).then_some(now - LOCKED),
     }
+}
+
+/// Does who comes to the free lock ask whether it may overtake the one with the token? It is told by the clock, which
+/// may cost more than a turn, so not each time.
+#[inline]
+fn is_look_due(now: u32) -> bool {
+    now >= LIMIT || now & !(TURN - 1) == LOOK
 }
 
 fn queued(queue: &Queue<bool>) -> u32 {
