@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use volt::runtime::{Builder, JoinHandle};
+use volt::runtime::{Builder, Handle, JoinHandle};
 use volt::sync::{Arc, Event};
 
 struct Counting;
@@ -141,6 +141,14 @@ fn so_does_what_is_put_away_when_all_stacks_are_at_rest() {
     last.join().unwrap();
 }
 
+/// Whoever has got the caller's core has gone to sleep.
+fn until_somebody_sleeps(handle: &Handle) {
+    let before = handle.stats().total.parked;
+    // It may sleep already: then this wakes it.
+    drop(handle.go(|| ()));
+    until("nobody sleeps", || handle.stats().total.parked > before);
+}
+
 /// Such a fiber's thread has no worker's duties, and waits for a core after it.
 fn so_does_what_is_put_away_in_blocking_mode() {
     const PERIOD: Duration = Duration::from_millis(20);
@@ -151,11 +159,13 @@ fn so_does_what_is_put_away_in_blocking_mode() {
     // Of one site: one that blocks its thread, and for whose sake the other begins in blocking mode.
     let release = Arc::new(AtomicBool::new(false));
     let site = |joins: Vec<JoinHandle<()>>| {
-        let release = Arc::clone(&release);
+        let (release, handle) = (Arc::clone(&release), runtime.handle().clone());
         runtime.go(move || {
             let waits = joins.is_empty();
-            // Whoever has got the core sleeps by then.
             std::thread::sleep(PERIOD);
+            if !waits {
+                until_somebody_sleeps(&handle);
+            }
             joins.into_iter().for_each(|fiber| fiber.join().unwrap());
             until("never released", || !waits || release.load(Ordering::SeqCst));
         })
@@ -176,10 +186,10 @@ fn so_does_what_one_puts_away_that_blocks_its_thread() {
     let fibers = runtime.run(ended_burst);
     let go_on = Arc::new(Event::new());
     let theirs = Arc::clone(&go_on);
+    let handle = runtime.handle().clone();
     let blocks = runtime.go(move || {
         volt::blocking(|| {
-            // Whoever has got the core sleeps by then.
-            std::thread::sleep(Duration::from_millis(20));
+            until_somebody_sleeps(&handle);
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
             theirs.wait();
         });

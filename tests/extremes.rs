@@ -27,6 +27,25 @@ fn a_park_for_no_time_takes_what_is_there() {
     });
 }
 
+/// It leaves the worker to others as often as any operation that need not wait: once in 128 times.
+#[test]
+fn a_wait_for_no_time_charges_the_budget_and_does_not_sleep() {
+    const TIMES: u64 = 1_280;
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let waits: [fn(); 3] = [
+        || thread::park_timeout(Duration::ZERO),
+        || assert!(!Event::new().wait_timeout(Duration::ZERO)),
+        || drop(timeout(Duration::ZERO, || Event::new().wait()).unwrap_err()),
+    ];
+    for wait in waits {
+        let before = runtime.stats().total;
+        runtime.run(move || (0..TIMES).for_each(|_| wait()));
+        let after = runtime.stats().total;
+        let dispatched = after.dispatched - before.dispatched;
+        assert!((TIMES / 128..TIMES / 10).contains(&dispatched), "{dispatched} times dispatched");
+    }
+}
+
 #[test]
 fn a_select_in_no_time_sees_what_is_there() {
     everywhere(|| {

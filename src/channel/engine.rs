@@ -123,7 +123,7 @@ pub(super) fn ready(cases: &mut [Listed<'_>], patience: Patience, biased: bool) 
 /// The deadline: of a select without patience, one that is over. One that may wait is charged.
 fn begin(patience: Patience) -> Option<Moment> {
     match patience {
-        Patience::None => Some(Moment::default()),
+        Patience::None => Some(Moment::PAST),
         Patience::Until(deadline) => {
             park::charge_current();
             deadline
@@ -134,7 +134,7 @@ fn begin(patience: Patience) -> Option<Moment> {
 fn is_over(deadline: Option<Moment>) -> bool {
     match deadline {
         None => false,
-        Some(deadline) => deadline == Moment::default() || deadline <= Moment::now(),
+        Some(deadline) => deadline == Moment::PAST || deadline <= Moment::now(),
     }
 }
 

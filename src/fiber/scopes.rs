@@ -175,7 +175,7 @@ impl<'a> Scope<'a> {
         self.fired.get()
             || match self.limit {
                 Limit::Shield => false,
-                Limit::Deadline(deadline) => deadline == Moment::default(),
+                Limit::Deadline(deadline) => deadline == Moment::PAST,
                 Limit::Interrupt(interrupt) => interrupt.is_raised(),
             }
     }

@@ -49,6 +49,15 @@ pub(crate) struct Ends {
     pub(crate) outside: bool,
 }
 
+/// The word after `now` if what came before the wait was published ends it.
+#[inline(always)]
+fn ended_by(now: Snapshot, ends: Ends) -> Option<Snapshot> {
+    if ends.permit && now.is(PERMIT) {
+        return Some(Snapshot(now.with_phase(ACTIVE).0 & !PERMIT));
+    }
+    (ends.cancel && now.is(CANCEL)).then(|| now.settled(Outcome::Cancelled))
+}
+
 /// The state word, and what shares its line with it: two words in all.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -183,16 +192,23 @@ impl State {
                 return None;
             }
             let now = now.in_turn(turn);
-            Some(match ends {
-                _ if ends.permit && now.is(PERMIT) => Snapshot(now.with_phase(ACTIVE).0 & !PERMIT),
-                _ if ends.cancel && now.is(CANCEL) => now.settled(Outcome::Cancelled),
-                _ => now.with_phase(flags),
-            })
+            Some(ended_by(now, ends).unwrap_or_else(|| now.with_phase(flags)))
         });
         match stored {
             Ok(next) if next.is_parked() => Ok(()),
             Ok(next) | Err(next) => Err(next),
         }
+    }
+
+    /// Ends the owner's open wait, whose deadline has passed before it was published. Returns how it ended.
+    pub(crate) fn time_out(&self, ends: Ends) -> Outcome {
+        let turn = self.turn();
+        let stored = self.update(|now| {
+            let open = (!now.is_settled_in(turn)).then(|| now.in_turn(turn))?;
+            Some(ended_by(open, ends).unwrap_or_else(|| open.settled(Outcome::TimedOut)))
+        });
+        let (Ok(ended) | Err(ended)) = stored;
+        ended.outcome()
     }
 
     /// Ends the current wait with `outcome`, if nobody else did.

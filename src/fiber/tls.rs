@@ -137,9 +137,12 @@ fn plain_blocks() -> *const Blocks {
 const NEAR: Duration = Duration::from_millis(1);
 
 /// When `duration` will have passed: never early, and late by less than 10 us. [`Moment::NEVER`] past the
-/// clock's range. For deadlines only; see [`TscClock`].
+/// clock's range, [`Moment::PAST`] if there is nothing to wait for. For deadlines only; see [`TscClock`].
 #[inline]
 pub(crate) fn deadline_after(duration: Duration) -> Moment {
+    if duration.is_zero() {
+        return Moment::PAST;
+    }
     let now = if duration < NEAR { Moment::now() } else { upper_bound() };
     now.saturating_add(duration)
 }

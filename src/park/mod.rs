@@ -206,9 +206,14 @@ pub(crate) fn join_by_running(parking: &Parking, wait: Wait, joined: FiberPtr) -
 #[inline]
 fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
     let ends = ends_of(fiber, wait);
-    match wait.deadline.filter(|deadline| *deadline != Moment::NEVER) {
+    match wait.deadline {
         // SAFETY: the calling fiber, on its worker.
-        None => unsafe { scheduler::park(fiber, ends) },
+        None | Some(Moment::NEVER) => unsafe { scheduler::park(fiber, ends) },
+        Some(Moment::PAST) => {
+            // It did not wait, but others may: a loop of such waits lets them run.
+            charge(fiber);
+            return fiber.state().time_out(ends);
+        }
         Some(deadline) => park_until(fiber, ends, deadline),
     }
     fiber.state().load().outcome()

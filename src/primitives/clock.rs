@@ -9,6 +9,8 @@ pub(crate) struct Moment(u64);
 impl Moment {
     /// Later than every deadline.
     pub(crate) const NEVER: Moment = Moment(u64::MAX);
+    /// A deadline that has passed, as can be seen without a look at the clock.
+    pub(crate) const PAST: Moment = Moment(0);
 
     pub(crate) fn now() -> Moment {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

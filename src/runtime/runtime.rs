@@ -301,7 +301,7 @@ pub(super) fn wait_drained(shared: &Shared, deadline: Moment) {
 impl Drop for Runtime {
     fn drop(&mut self) {
         // What did not end was the caller's to wait for.
-        let _ = self.end(Moment::default());
+        let _ = self.end(Moment::PAST);
         // SAFETY: taken once, here.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
         scheduler::release(handle.0);

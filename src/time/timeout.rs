@@ -86,12 +86,7 @@ impl From<Elapsed> for io::Error {
 /// assert_eq!(volt::timeout(Duration::from_secs(5), || 7), Ok(7));
 /// ```
 pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
-    let deadline = match duration {
-        // Has passed already, which waits need no clock to see.
-        Duration::ZERO => Moment::default(),
-        duration => deadline_after(duration),
-    };
-    until(deadline, f)
+    until(deadline_after(duration), f)
 }
 
 /// As [`timeout`], with a point in time; one that has passed means: as far as it goes without waiting.
