@@ -141,12 +141,14 @@ fn so_does_what_is_put_away_when_all_stacks_are_at_rest() {
     last.join().unwrap();
 }
 
-/// Whoever has got the caller's core has gone to sleep.
-fn until_somebody_sleeps(handle: &Handle) {
-    let before = handle.stats().total.parked;
-    // It may sleep already: then this wakes it.
-    drop(handle.go(|| ()));
-    until("nobody sleeps", || handle.stats().total.parked > before);
+/// Whoever has got the caller's core sleeps, with nothing to come back for.
+fn until_nobody_stirs(handle: &Handle) {
+    let slept = || handle.stats().total.parked;
+    until("no rest", || {
+        let before = slept();
+        std::thread::sleep(Duration::from_millis(20));
+        before != 0 && slept() == before
+    });
 }
 
 /// Such a fiber's thread has no worker's duties, and waits for a core after it.
@@ -162,9 +164,10 @@ fn so_does_what_is_put_away_in_blocking_mode() {
         let (release, handle) = (Arc::clone(&release), runtime.handle().clone());
         runtime.go(move || {
             let waits = joins.is_empty();
+            // Long enough to be called stalled; and then it is quiet.
             std::thread::sleep(PERIOD);
             if !waits {
-                until_somebody_sleeps(&handle);
+                until_nobody_stirs(&handle);
             }
             joins.into_iter().for_each(|fiber| fiber.join().unwrap());
             until("never released", || !waits || release.load(Ordering::SeqCst));
@@ -189,7 +192,7 @@ fn so_does_what_one_puts_away_that_blocks_its_thread() {
     let handle = runtime.handle().clone();
     let blocks = runtime.go(move || {
         volt::blocking(|| {
-            until_somebody_sleeps(&handle);
+            until_nobody_stirs(&handle);
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
             theirs.wait();
         });
