@@ -141,13 +141,17 @@ fn so_does_what_is_put_away_when_all_stacks_are_at_rest() {
     last.join().unwrap();
 }
 
-/// Whoever has got the caller's core sleeps, with nothing to come back for.
-fn until_nobody_stirs(handle: &Handle) {
-    let slept = || handle.stats().total.parked;
+/// How often workers have gone to sleep.
+fn sleeps(handle: &Handle) -> u64 {
+    handle.stats().total.parked
+}
+
+/// Whoever has got the caller's core has gone to sleep, as workers had `before`, and has nothing to come back for.
+fn until_it_sleeps(handle: &Handle, before: u64) {
     until("no rest", || {
-        let before = slept();
+        let now = sleeps(handle);
         std::thread::sleep(Duration::from_millis(20));
-        before != 0 && slept() == before
+        now > before && sleeps(handle) == now
     });
 }
 
@@ -162,12 +166,13 @@ fn so_does_what_is_put_away_in_blocking_mode() {
     let release = Arc::new(AtomicBool::new(false));
     let site = |joins: Vec<JoinHandle<()>>| {
         let (release, handle) = (Arc::clone(&release), runtime.handle().clone());
+        let before = sleeps(&handle);
         runtime.go(move || {
             let waits = joins.is_empty();
             // Long enough to be called stalled; and then it is quiet.
             std::thread::sleep(PERIOD);
             if !waits {
-                until_nobody_stirs(&handle);
+                until_it_sleeps(&handle, before);
             }
             joins.into_iter().for_each(|fiber| fiber.join().unwrap());
             until("never released", || !waits || release.load(Ordering::SeqCst));
@@ -190,9 +195,10 @@ fn so_does_what_one_puts_away_that_blocks_its_thread() {
     let go_on = Arc::new(Event::new());
     let theirs = Arc::clone(&go_on);
     let handle = runtime.handle().clone();
+    let slept = sleeps(&handle);
     let blocks = runtime.go(move || {
         volt::blocking(|| {
-            until_nobody_stirs(&handle);
+            until_it_sleeps(&handle, slept);
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
             theirs.wait();
         });

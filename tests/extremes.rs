@@ -9,10 +9,10 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use volt::cancel::Cancelled;
-use volt::channel::{Select, bounded};
+use volt::channel::{Select, bounded, select};
 use volt::runtime::{Builder, Runtime};
 use volt::signal::{Signal, Signals};
-use volt::sync::Event;
+use volt::sync::{Condvar, Event, Mutex};
 use volt::{thread, timeout};
 
 #[test]
@@ -35,7 +35,7 @@ fn a_wait_for_no_time_charges_the_budget_and_does_not_sleep() {
     let waits: [fn(); 3] = [
         || thread::park_timeout(Duration::ZERO),
         || assert!(!Event::new().wait_timeout(Duration::ZERO)),
-        || assert!(timeout(Duration::ZERO, || Event::new().wait()).is_err()),
+        || assert!(timeout(Duration::ZERO, thread::park).is_err()),
     ];
     for wait in waits {
         let before = runtime.stats().total;
@@ -43,6 +43,54 @@ fn a_wait_for_no_time_charges_the_budget_and_does_not_sleep() {
         let after = runtime.stats().total;
         let dispatched = after.dispatched - before.dispatched;
         assert!((TIMES / 128..TIMES / 10).contains(&dispatched), "{dispatched} times dispatched");
+    }
+}
+
+/// However short the waits of a loop are, it ends when it is asked to.
+#[test]
+fn a_loop_of_waits_for_no_time_ends() {
+    everywhere(|| {
+        let (s, r) = bounded::<u8>(1);
+        let mutex = Mutex::new(());
+        let waits: [&dyn Fn(); 6] = [
+            &|| thread::park_timeout(Duration::ZERO),
+            &|| assert!(!Event::new().wait_timeout(Duration::ZERO)),
+            &|| drop(Condvar::new().wait_timeout(mutex.lock().unwrap(), Duration::ZERO)),
+            &|| assert!(r.recv_timeout(Duration::ZERO).is_err()),
+            &|| select! { recv(r) -> _ => unreachable!("{s:?}"), default(Duration::ZERO) => () },
+            &|| {
+                let mut select = Select::new();
+                select.recv(&r);
+                select.ready_timeout(Duration::ZERO).unwrap_err();
+            },
+        ];
+        for wait in waits {
+            let ends: Result<(), _> = timeout(Duration::from_millis(2), || {
+                loop {
+                    wait();
+                }
+            });
+            assert!(ends.is_err());
+        }
+    });
+}
+
+#[test]
+fn a_loop_of_waits_for_no_time_ends_when_it_is_cancelled() {
+    let waits: [fn(); 3] = [
+        || thread::park_timeout(Duration::ZERO),
+        || assert!(bounded::<u8>(1).1.recv_timeout(Duration::ZERO).is_err()),
+        || select! { recv(volt::channel::never::<u8>()) -> _ => (), default(Duration::ZERO) => () },
+    ];
+    let runtime = Builder::new().workers(1).build().unwrap();
+    for wait in waits {
+        let fiber = runtime.go(move || {
+            loop {
+                wait();
+            }
+        });
+        fiber.cancel();
+        assert!(fiber.join().unwrap_err().downcast_ref::<Cancelled>().is_some());
     }
 }
 

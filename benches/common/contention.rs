@@ -88,6 +88,8 @@ mutex!(parking_lot::Mutex<Inside>, guard => guard);
 #[derive(Debug)]
 pub struct Inside {
     owner: usize,
+    /// What ends before does not count.
+    from: Instant,
     taken: Instant,
     freed: Instant,
     waits: [Waits; 3],
@@ -98,7 +100,6 @@ struct Contended<M> {
     turns: AtomicU64,
     /// For so many nanoseconds somebody got through.
     passed: AtomicU64,
-    from: Instant,
     begun: AtomicUsize,
     stop: AtomicBool,
 }
@@ -117,8 +118,9 @@ impl<M: Mutex> Contended<M> {
             let passed = self.passed.fetch_add(since, Relaxed) + since - passed;
             inside.taken = now;
             let changes = inside.owner != who;
-            let hand_over = (now - inside.freed).as_nanos() as u64;
-            let waits = &mut inside.waits[if begin < self.from { 2 } else { kind }];
+            let hand_over = (now - inside.freed).min(PAUSE).as_nanos() as u64;
+            let kind = if now < inside.from { 2 } else { kind };
+            let waits = &mut inside.waits[kind];
             waits.overtaken = waits.overtaken.max(turn - before);
             let waited = (now - begin).as_nanos() as u64;
             waits.longest = waits.longest.max(waited);
@@ -142,18 +144,17 @@ pub fn contend<M: Mutex>(
 ) -> Contention {
     let now = Instant::now();
     let waits = [(); 3].map(|()| Waits::new());
-    let inside = Inside { owner: usize::MAX, taken: now, freed: now, waits };
+    let inside = Inside { owner: usize::MAX, from: now, taken: now, freed: now, waits };
     let all = volt::sync::Arc::new(Contended {
         lock: M::new(inside),
         turns: AtomicU64::new(0),
         passed: AtomicU64::new(0),
-        from: now + WARM_UP,
         begun: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     });
     // All stand in the queue before the first goes on: a fiber that finds the lock free each time never waits,
     // so on the only worker none would begin beside it before the supervisor helps.
-    let closed = all.lock.lock();
+    let mut closed = all.lock.lock();
     let count = fibers + threads;
     let fibers: Vec<_> = (0..fibers)
         .map(|who| {
@@ -170,12 +171,14 @@ pub fn contend<M: Mutex>(
     while all.begun.load(Relaxed) < count {
         std::thread::sleep(Duration::from_millis(1));
     }
+    let start = Instant::now();
+    (closed.from, closed.taken, closed.freed) = (start + WARM_UP, start, start);
     drop(closed);
     std::thread::sleep(WARM_UP + time);
+    let turn = start.elapsed().as_nanos() as u64 / all.turns.load(Relaxed);
     all.stop.store(true, Relaxed);
     fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let turn = now.elapsed().as_nanos() as u64 / all.turns.load(Relaxed);
     let [mut fibers, mut threads, _] = std::mem::take(&mut all.lock.lock().waits);
     [&mut fibers, &mut threads].into_iter().for_each(|waits| waits.hand_overs.sort_unstable());
     Contention { waits: [fibers, threads], turn }

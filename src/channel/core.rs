@@ -44,7 +44,14 @@ enum Unsent {
 
 #[inline]
 fn has_passed(deadline: Option<Moment>) -> bool {
-    deadline.is_some_and(|deadline| deadline <= Moment::now())
+    deadline.is_some_and(|deadline| deadline == Moment::PAST || deadline <= Moment::now())
+}
+
+/// The time is over; unwinds if the caller is asked to end.
+pub(super) fn give_up(reason: &'static str) {
+    if park::wait_for_no_time(reason) == Outcome::Cancelled {
+        cancel::unwind();
+    }
 }
 
 #[inline(always)]
@@ -157,7 +164,11 @@ impl<T> Core<T> {
                 return Ok(());
             }
             Sent::Disconnected => return Err(Unsent::Disconnected),
-            Sent::Full if has_passed(deadline) => return Err(Unsent::TimedOut),
+            Sent::Full if has_passed(deadline) => {
+                drop(state);
+                give_up("send to a channel");
+                return Err(Unsent::TimedOut);
+            }
             Sent::Full => {}
         }
         let wait = Wait { deadline, ..Wait::cancellable("send to a channel") };
@@ -240,7 +251,11 @@ impl<T> Core<T> {
                     deliver(wakes);
                     true
                 }
-                Received::Empty if has_passed(deadline) => return Err(RecvTimeoutError::Timeout),
+                Received::Empty if has_passed(deadline) => {
+                    drop(state);
+                    give_up("receive from a channel");
+                    return Err(RecvTimeoutError::Timeout);
+                }
                 Received::Empty => {
                     let wait = Wait { deadline, ..Wait::cancellable("receive from a channel") };
                     // SAFETY: the receive was not possible, under this lock.

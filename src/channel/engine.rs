@@ -6,6 +6,7 @@
 //! a case ready while it links its nodes.
 
 use super::case::{Attempt, Purpose, Source};
+use super::core::give_up;
 use super::node::End;
 use super::parcel::Parcel;
 use super::registered::Registered;
@@ -90,6 +91,7 @@ pub(super) fn select<'a>(
         }
         if is_over(deadline) {
             if !std::mem::take(&mut again) {
+                end_without(patience);
                 return None;
             }
         } else {
@@ -113,6 +115,7 @@ pub(super) fn ready(cases: &mut [Listed<'_>], patience: Patience, biased: bool) 
             return Some(case.index);
         }
         if is_over(deadline) {
+            end_without(patience);
             return None;
         }
         cases.rotate_left(std::mem::take(&mut first));
@@ -128,6 +131,13 @@ fn begin(patience: Patience) -> Option<Moment> {
             park::charge_current();
             deadline
         }
+    }
+}
+
+/// Nothing came in time; unwinds if the caller, who was ready to wait, is asked to end.
+fn end_without(patience: Patience) {
+    if !matches!(patience, Patience::None) {
+        give_up("select");
     }
 }
 

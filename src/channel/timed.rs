@@ -6,6 +6,7 @@ use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::core::give_up;
 use super::error::{RecvTimeoutError, TryRecvError};
 use crate::cancel;
 
@@ -93,6 +94,7 @@ pub(super) fn recv<T>(
             return Ok(message);
         }
         if deadline.is_some_and(|deadline| deadline <= Moment::now()) {
+            give_up(REASON);
             return Err(RecvTimeoutError::Timeout);
         }
         let due = clock.due();
@@ -106,12 +108,15 @@ pub(super) fn never(deadline: Option<Moment>) -> RecvTimeoutError {
     while deadline > Moment::now() {
         sleep_until(deadline);
     }
+    give_up(REASON);
     RecvTimeoutError::Timeout
 }
 
+const REASON: &str = "receive from a clock";
+
 fn sleep_until(deadline: Moment) {
     let deadline = (deadline != Moment::NEVER).then_some(deadline);
-    let wait = Wait { deadline, ..Wait::cancellable("receive from a clock") };
+    let wait = Wait { deadline, ..Wait::cancellable(REASON) };
     if Parking::begin().park(wait) == Outcome::Cancelled {
         cancel::unwind();
     }

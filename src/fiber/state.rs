@@ -204,6 +204,7 @@ impl State {
     pub(crate) fn time_out(&self, ends: Ends) -> Outcome {
         let turn = self.turn();
         let stored = self.update(|now| {
+            debug_assert!(matches!(now.phase(), ACTIVE | SETTLED), "{now:?}");
             let open = (!now.is_settled_in(turn)).then(|| now.in_turn(turn))?;
             Some(ended_by(open, ends).unwrap_or_else(|| open.settled(Outcome::TimedOut)))
         });

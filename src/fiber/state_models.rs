@@ -65,6 +65,55 @@ fn a_cancel_an_unpark_and_a_park() {
     settles_once([State::cancel, State::unpark]);
 }
 
+/// As `settles_once`, for a wait whose time is over before it is published: nobody has to wake its fiber, which
+/// knows how it ended, and what comes too late for it is not the end of the next.
+fn times_out<const N: usize>(others: [fn(&State) -> Settle; N]) {
+    check(5, move || {
+        let state = running();
+        state.begin_wait();
+        let others = others.map(|other| {
+            let state = Arc::clone(&state);
+            thread::spawn(move || other(&state))
+        });
+        let outcome = state.time_out(ENDS);
+        let settled = others.map(|other| other.join().unwrap());
+        assert!(settled.iter().all(|settle| matches!(settle, Settle::Noted | Settle::Late)));
+        assert!(!state.load().is_parked());
+        let permit = state.take_permit();
+        let cancelled = state.load().is(CANCEL);
+        match outcome {
+            // By the permit if it is gone, or by the wake.
+            Outcome::Woken(0) => assert!(!permit),
+            Outcome::Woken(_) => assert!(settled.contains(&Settle::Noted)),
+            Outcome::TimedOut => {}
+            Outcome::Cancelled => assert!(cancelled),
+        }
+        state.begin_wait();
+        let next = if cancelled { Outcome::Cancelled } else { Outcome::TimedOut };
+        assert_eq!(state.time_out(ENDS), next, "another wait");
+    });
+}
+
+#[test]
+fn a_wake_meets_a_wait_for_no_time() {
+    times_out([|state| state.settle(Outcome::Woken(1))]);
+}
+
+#[test]
+fn an_unpark_and_a_wake_meet_a_wait_for_no_time() {
+    times_out([State::unpark, |state| state.settle(Outcome::Woken(1))]);
+}
+
+#[test]
+fn a_cancel_and_a_wake_meet_a_wait_for_no_time() {
+    times_out([State::cancel, |state| state.settle(Outcome::Woken(1))]);
+}
+
+#[test]
+fn a_cancel_and_an_unpark_meet_a_wait_for_no_time() {
+    times_out([State::cancel, State::unpark]);
+}
+
 /// Each who waits gets the result of whoever settled it, and sees what that one did before.
 #[test]
 fn two_waits_in_a_row_keep_apart() {

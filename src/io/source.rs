@@ -261,8 +261,7 @@ impl Wanted {
 /// Blocks the thread until the descriptor is ready, or a signal comes, or a timeout around it ends.
 fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) -> io::Result<()> {
     let bound = park::bound();
-    let cut_off = bound.deadline < deadline.unwrap_or(Moment::NEVER);
-    let deadline = if cut_off { Some(bound.deadline) } else { deadline };
+    let (deadline, cut_off) = bound.of_wait(deadline);
     if bound.over {
         bound.ended();
         return Err(cancel::error());

@@ -64,12 +64,14 @@ impl Parking {
         let limits = Limits::enter(scopes, self.waiter());
         let own = wait.deadline.unwrap_or(Moment::NEVER);
         let outcome = if limits.over {
+            // It does not wait, but others may: a loop of such waits lets them run.
+            self.charge();
             self.end_cancelled()
         } else {
             let cancellable = !limits.shielded;
             self.park_plainly(Wait { deadline: Some(own.min(limits.nearest)), cancellable, ..wait })
         };
-        let timed_out = outcome == Outcome::TimedOut && limits.nearest < own;
+        let timed_out = outcome == Outcome::TimedOut && comes_first(limits.nearest, own);
         let cancelled = timed_out || outcome == Outcome::Cancelled;
         if cancelled || limits.linked {
             limits.leave(scopes, cancelled, timed_out);
@@ -82,6 +84,14 @@ impl Parking {
         let state = self.state();
         let _ = state.settle(Outcome::Cancelled);
         state.load().outcome()
+    }
+}
+
+/// Is it the scopes' deadline that has passed, and not the wait's own? A wait for no time has none to compare with.
+fn comes_first(nearest: Moment, own: Moment) -> bool {
+    match own {
+        Moment::PAST => nearest != Moment::NEVER && nearest <= Moment::now(),
+        own => nearest < own,
     }
 }
 
@@ -117,6 +127,12 @@ pub(crate) fn bound() -> Bound {
 }
 
 impl Bound {
+    /// Of a wait with a deadline of its own, if it has one, the one that ends it; and is that this?
+    pub(crate) fn of_wait(&self, own: Option<Moment>) -> (Option<Moment>, bool) {
+        let cuts_off = comes_first(self.deadline, own.unwrap_or(Moment::NEVER));
+        (if cuts_off { Some(self.deadline) } else { own }, cuts_off)
+    }
+
     /// The wait was ended by it: the scopes that did so are told.
     pub(crate) fn ended(&self) {
         let owner = Owner::here();

@@ -173,17 +173,27 @@ impl Parking {
         self.park_in_scopes(scopes, wait)
     }
 
+    /// Charges a fiber that may leave its thread for a wait that is none; see [`charge`].
+    fn charge(&self) {
+        if let Who::Fiber(fiber) = &self.0 {
+            charge(*fiber);
+        }
+    }
+
     /// Waits until the wait is settled, whatever scopes there are.
     #[inline]
     fn park_plainly(&self, wait: Wait) -> Outcome {
         match &self.0 {
             Who::Fiber(fiber) => park_fiber(*fiber, wait),
             Who::Blocking(fiber) => {
+                let ends = wait.ends();
+                let ends = Ends { cancel: ends.cancel && !thread::panicking(), ..ends };
+                if wait.deadline == Some(Moment::PAST) {
+                    return fiber.state().time_out(ends);
+                }
                 // SAFETY: the calling fiber, on its worker.
                 unsafe { scheduler::hand_off(*fiber) };
-                let ends = wait.ends();
-                let cancel = ends.cancel && !thread::panicking();
-                fiber.wait_blocking(Ends { cancel, ..ends }, wait.deadline)
+                fiber.wait_blocking(ends, wait.deadline)
             }
             Who::Thread(thread) => thread.wait(thread.state(), wait.ends(), wait.deadline),
         }
@@ -210,7 +220,6 @@ fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
         // SAFETY: the calling fiber, on its worker.
         None | Some(Moment::NEVER) => unsafe { scheduler::park(fiber, ends) },
         Some(Moment::PAST) => {
-            // It did not wait, but others may: a loop of such waits lets them run.
             charge(fiber);
             return fiber.state().time_out(ends);
         }
@@ -383,6 +392,12 @@ pub(crate) fn is_beside_workers() -> bool {
 pub(crate) fn sleep_until(deadline: Moment) -> Outcome {
     let wait = Wait { deadline: Some(deadline), ..Wait::cancellable("sleep") };
     Parking::begin().park(wait)
+}
+
+/// What becomes of a wait that may be cancelled and whose time is over before it begins: cancelled if the caller is
+/// asked to end, so that a loop ends however short its waits are, and timed out otherwise.
+pub(crate) fn wait_for_no_time(reason: &'static str) -> Outcome {
+    Parking::begin().park(Wait { deadline: Some(Moment::PAST), ..Wait::cancellable(reason) })
 }
 
 /// Waits among `waiters` until `over`, which ends it as `Woken`, or until it is timed out or cancelled.

@@ -44,7 +44,7 @@ pub(crate) struct Core {
     /// How long a fiber runs here between two scheduling points, in nanoseconds, as the worker
     /// estimated it last: for thieves.
     pub(super) pace: AtomicU64,
-    /// How often others have stolen from here.
+    /// How often fibers were taken from here to other queues.
     pub(super) robbed: AtomicU32,
     /// The spawn site of the fiber that has stalled the worker. Written by the supervisor before the
     /// worker sees that it is stalled.
@@ -102,6 +102,11 @@ impl Core {
                 patience: Patience::new(),
             }),
         }
+    }
+
+    /// Fibers that were put here may stand elsewhere now (`near.rs`).
+    pub(super) fn was_robbed(&self) {
+        self.robbed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes from the worker what it has in mind for `due`; false if that is nothing, or not that any more.

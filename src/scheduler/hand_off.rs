@@ -89,6 +89,7 @@ impl Worker<'_> {
     pub(super) fn flush(&self) {
         let Some(core) = self.core() else { return };
         let mut batch = Batch::new();
+        core.was_robbed();
         core.gate.enter();
         batch.extend(core.slot.take());
         core.gate.exit();

@@ -3,7 +3,6 @@
 use super::core::Core;
 use super::worker::Worker;
 use crate::fiber::FiberPtr;
-use crate::primitives::sync::atomic::Ordering;
 
 impl Worker<'_> {
     /// Looks at the other rings, round and round from a random one on, and takes half of the first
@@ -31,7 +30,7 @@ impl Worker<'_> {
             };
         };
         core.stats.stolen.add(count as u64);
-        victim.robbed.fetch_add(1, Ordering::Relaxed);
+        victim.was_robbed();
         Some(fiber)
     }
 

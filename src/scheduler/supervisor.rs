@@ -270,6 +270,7 @@ impl Supervisor<'_> {
                 .flatten()
         });
         if let Some(fiber) = taken.flatten() {
+            core.was_robbed();
             self.shared.outside.slots_freed.add_shared(1);
             self.shared.push_to_injector(fiber);
         }
@@ -303,6 +304,7 @@ impl Supervisor<'_> {
     /// Takes what the stalled worker of `core` keeps from others.
     fn drain(&self, core: &Core) {
         let mut batch = Batch::new();
+        core.was_robbed();
         if let Some(Some(fiber)) = core.gate.visit(|| core.slot.take()) {
             batch.push(fiber);
         }

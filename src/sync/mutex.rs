@@ -20,9 +20,9 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 /// woken for it, 64 times, or 8 if they take two microseconds: a lock that was always handed over would cost a
 /// switch each time. Then that waiter has its turn, or, where something keeps it from running, those behind it have
 /// theirs, after 64. One that comes and finds the lock taken is the next to be handed it, a plain thread after half a
-/// millisecond. So among fibers of one worker each waits, for every waiter before it, for 8 critical sections, or
-/// for at most 64 short ones; otherwise for 64, and for as long as its worker is kept from running it; a plain
-/// thread for as long as the system takes to wake it, too.
+/// millisecond. So a fiber waits, for every waiter before it, for 8 critical sections if they are long and for 64 at
+/// most, and for as long as its worker is kept from running it; a plain thread for as long as the system takes to
+/// wake it, too.
 ///
 /// # Poisoning
 ///
