@@ -82,16 +82,16 @@ fn an_owner_comes_again_past_two_who_wait() {
     });
 }
 
-/// Three turns: one gives the token out, one overtakes it, and the third hands the lock to the second
-/// waiter, over the head of the first.
+/// Four turns: one gives the token out, two overtake it, and the last hands the lock to the second waiter, over
+/// the head of the first.
 #[test]
 fn an_owner_overtakes_the_token_and_hands_over() {
     check(2, || {
         let guarded = Guarded::new();
         let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
-        (0..3).for_each(|_| assert!(guarded.lock_and_add()));
+        (0..4).for_each(|_| assert!(guarded.lock_and_add()));
         others.into_iter().for_each(|other| assert!(other.join().unwrap()));
-        guarded.check(5);
+        guarded.check(6);
     });
 }
 
@@ -118,9 +118,9 @@ fn one_who_is_near_is_handed_the_lock() {
         let others = [(); 2].map(|()| beside(&guarded, near_by));
         guarded.add();
         guarded.lock.unlock();
-        (0..2).for_each(|_| assert!(guarded.lock_and_add()));
+        (0..3).for_each(|_| assert!(guarded.lock_and_add()));
         others.into_iter().for_each(|other| assert!(other.join().unwrap()));
-        guarded.check(5);
+        guarded.check(6);
     });
 }
 
