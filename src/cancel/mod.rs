@@ -47,7 +47,8 @@
 //! | destructors of `fiber_local!` values, initialisers of `Once`, `LazyLock` | go on |
 //!
 //! A wait for no time, or until a moment that has passed, is a wait: it does as the table says if a cancel is there.
-//! What is called `try_...` is none: a loop of nothing else notices no cancel, unless it asks [`cancelled`].
+//! What is called `try_...` is none, nor a select with a plain `default`: a loop of nothing else notices no cancel,
+//! unless it asks [`cancelled`].
 //!
 //! With `panic = "abort"` there is no unwinding: operations that return an error do so, all others
 //! go on. Locks of volt are not poisoned by a cancel; those of the standard library are, since they

@@ -76,7 +76,7 @@ pub(super) fn select<'a>(
 ) -> Option<SelectedOperation<'a>> {
     let deadline = begin(patience);
     let mut first = if biased { 0 } else { shuffle(cases) };
-    let mut again = cases.len() > 1;
+    let (mut again, mut waited) = (cases.len() > 1, false);
     loop {
         let mut parcel = Parcel::new();
         for case in in_turn(cases, first) {
@@ -91,7 +91,9 @@ pub(super) fn select<'a>(
         }
         if is_over(deadline) {
             if !std::mem::take(&mut again) {
-                end_without(patience);
+                if !waited {
+                    end_without(patience);
+                }
                 return None;
             }
         } else {
@@ -101,7 +103,7 @@ pub(super) fn select<'a>(
                 return Some(operation);
             }
             // All cases were watched at once: what follows is the last look.
-            again = false;
+            (again, waited) = (false, true);
         }
     }
 }
@@ -110,16 +112,20 @@ pub(super) fn select<'a>(
 pub(super) fn ready(cases: &mut [Listed<'_>], patience: Patience, biased: bool) -> Option<usize> {
     let deadline = begin(patience);
     let mut first = if biased { 0 } else { shuffle(cases) };
+    let mut waited = false;
     loop {
         if let Some(case) = in_turn(cases, first).find(|case| case.source.is_ready()) {
             return Some(case.index);
         }
         if is_over(deadline) {
-            end_without(patience);
+            if !waited {
+                end_without(patience);
+            }
             return None;
         }
         cases.rotate_left(std::mem::take(&mut first));
         wait(cases, deadline, Purpose::Watch, Parcel::new());
+        waited = true;
     }
 }
 

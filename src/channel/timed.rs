@@ -89,26 +89,32 @@ pub(super) fn recv<T>(
     // A tick without pause is always there.
     charge_current();
     let asked = Moment::now();
+    let mut waited = false;
     loop {
         if let Some(message) = clock.take(asked) {
             return Ok(message);
         }
         if deadline.is_some_and(|deadline| deadline <= Moment::now()) {
-            give_up(REASON);
+            if !waited {
+                give_up(REASON);
+            }
             return Err(RecvTimeoutError::Timeout);
         }
         let due = clock.due();
         sleep_until(deadline.map_or(due, |deadline| deadline.min(due)));
+        waited = true;
     }
 }
 
 /// Nothing ever comes: waits for `deadline`, or for a cancel.
 pub(super) fn never(deadline: Option<Moment>) -> RecvTimeoutError {
     let deadline = deadline.unwrap_or(Moment::NEVER);
+    if deadline <= Moment::now() {
+        give_up(REASON);
+    }
     while deadline > Moment::now() {
         sleep_until(deadline);
     }
-    give_up(REASON);
     RecvTimeoutError::Timeout
 }
 

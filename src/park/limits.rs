@@ -42,11 +42,14 @@ impl Limits {
     /// Unlinks the wait, and tells those scopes that have ended it.
     #[cold]
     fn leave(&self, scopes: &Scopes, cancelled: bool, timed_out: bool) {
+        // Who does not wait in one that is over comes back at once, maybe for ever: nobody but this looks
+        // whether others are over by now.
+        let passed = if self.over { Moment::now() } else { Moment::PAST };
         for scope in scopes.iter() {
             let ended_it = match scope.limit() {
                 Limit::Shield => false,
                 Limit::Deadline(deadline) => {
-                    scope.is_over() || timed_out && deadline == self.nearest
+                    scope.is_over() || timed_out && deadline == self.nearest || deadline <= passed
                 }
                 Limit::Interrupt(interrupt) => interrupt.unlink(),
             };
@@ -62,10 +65,13 @@ impl Parking {
     #[inline(never)]
     pub(super) fn park_in_scopes(&self, scopes: &Scopes, wait: Wait) -> Outcome {
         let limits = Limits::enter(scopes, self.waiter());
-        let own = wait.deadline.unwrap_or(Moment::NEVER);
+        let own = match wait.deadline {
+            None | Some(Moment::NEVER) => Moment::NEVER,
+            Some(own) => own.or_past(),
+        };
         let outcome = if limits.over {
             // It does not wait, but others may: a loop of such waits lets them run.
-            self.charge();
+            self.charge(wait.reason);
             self.end_cancelled()
         } else {
             let cancellable = !limits.shielded;
@@ -136,8 +142,7 @@ impl Bound {
     /// The wait was ended by it: the scopes that did so are told.
     pub(crate) fn ended(&self) {
         let owner = Owner::here();
-        // A token may have ended it long before the deadline.
-        let passed = self.deadline.min(Moment::now());
+        let passed = Moment::now();
         for scope in owner.scopes().iter() {
             let passed = matches!(scope.limit(), Limit::Deadline(nearest) if nearest <= passed);
             if passed || scope.is_over() {

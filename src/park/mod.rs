@@ -174,8 +174,9 @@ impl Parking {
     }
 
     /// Charges a fiber that may leave its thread for a wait that is none; see [`charge`].
-    fn charge(&self) {
+    fn charge(&self, reason: &str) {
         if let Who::Fiber(fiber) = &self.0 {
+            check_stack(*fiber, reason);
             charge(*fiber);
         }
     }
@@ -186,14 +187,11 @@ impl Parking {
         match &self.0 {
             Who::Fiber(fiber) => park_fiber(*fiber, wait),
             Who::Blocking(fiber) => {
-                let ends = wait.ends();
-                let ends = Ends { cancel: ends.cancel && !thread::panicking(), ..ends };
-                if wait.deadline == Some(Moment::PAST) {
-                    return fiber.state().time_out(ends);
-                }
                 // SAFETY: the calling fiber, on its worker.
                 unsafe { scheduler::hand_off(*fiber) };
-                fiber.wait_blocking(ends, wait.deadline)
+                let ends = wait.ends();
+                let cancel = ends.cancel && !thread::panicking();
+                fiber.wait_blocking(Ends { cancel, ..ends }, wait.deadline)
             }
             Who::Thread(thread) => thread.wait(thread.state(), wait.ends(), wait.deadline),
         }

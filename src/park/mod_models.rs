@@ -154,10 +154,6 @@ pub(crate) fn deadline_after(duration: Duration) -> Moment {
     Moment::now().saturating_add(duration)
 }
 
-pub(crate) fn wait_for_no_time(_: &'static str) -> Outcome {
-    Outcome::TimedOut
-}
-
 pub(crate) fn charge_current() {}
 
 pub(crate) fn try_charge() -> bool {

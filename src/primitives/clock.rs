@@ -39,6 +39,11 @@ impl Moment {
         self.checked_add(duration).unwrap_or(Moment::NEVER)
     }
 
+    /// The same deadline, or [`PAST`](Moment::PAST) if it has passed.
+    pub(crate) fn or_past(self) -> Moment {
+        if self <= Moment::now() { Moment::PAST } else { self }
+    }
+
     /// The time from `earlier` to `self`, zero if `earlier` is the later one.
     pub(crate) fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -81,7 +81,7 @@ impl Shared {
         }
     }
 
-    fn dispatched(&self) -> u64 {
+    pub(super) fn dispatched(&self) -> u64 {
         self.cores.iter().map(|core| core.stats.dispatched.get()).sum()
     }
 

@@ -90,6 +90,7 @@ impl Worker<'_> {
         let core = self.held();
         if let Err(batch) = core.ring.push(fiber) {
             core.stats.overflows.add(1);
+            core.was_robbed();
             self.leave_behind(self.shared.injector.push_batch(batch));
         }
     }

@@ -15,7 +15,8 @@
 //!
 //! # Going to sleep
 //!
-//! After [`LINGER`] looks at which every worker was parked it sleeps until one leaves its bed.
+//! After [`LINGER`] looks at which every worker was parked, and had run nothing since the look before, it sleeps
+//! until one leaves its bed.
 //! It stores `asleep`, full fence, looks once more whether all are parked. A worker's parked bit is
 //! cleared first, then a full fence, then `asleep` is read. Of the two reads one sees the other's
 //! store.
@@ -132,8 +133,10 @@ pub(super) struct Supervisor<'a> {
     shared: &'a Shared,
     period: Duration,
     seen: Vec<Seen>,
-    /// Looks in a row at which every worker was parked.
+    /// Looks in a row at which every worker was parked, and had run nothing since the last.
     quiet: u32,
+    /// All dispatches by the last look.
+    dispatched: u64,
     /// How often the poller had been left by the last look.
     left: u64,
     watches_poller: bool,
@@ -146,6 +149,7 @@ impl<'a> Supervisor<'a> {
             period,
             seen: Vec::new(),
             quiet: 0,
+            dispatched: 0,
             left: shared.poller.left(),
             watches_poller: false,
         }
@@ -228,7 +232,9 @@ impl Supervisor<'_> {
 
     /// One look, at `now`.
     pub(super) fn look(&mut self, now: Moment) {
-        let mut quiet = true;
+        // Also when all are parked again: it rests once nothing has run for a while.
+        let dispatched = self.shared.dispatched();
+        let mut quiet = std::mem::replace(&mut self.dispatched, dispatched) == dispatched;
         for core in self.shared.cores.iter() {
             quiet &= self.look_at(core, now).is_none();
         }

@@ -3,7 +3,7 @@
 use super::MutexGuard;
 use crate::cancel;
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{Outcome, Wait, deadline_after, wait_for_no_time};
+use crate::park::{Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
@@ -199,17 +199,16 @@ impl Condvar {
         F: FnMut(&mut T) -> bool,
     {
         let deadline = deadline_after(timeout);
+        let mut over = false;
         loop {
             if !condition(&mut *guard) {
                 return Ok((guard, WaitTimeoutResult(false)));
             }
-            if Moment::now() >= deadline {
-                if wait_for_no_time("condvar") == Outcome::Cancelled {
-                    cancel::unwind();
-                }
+            if over {
                 return Ok((guard, WaitTimeoutResult(true)));
             }
             guard = self.wait_deadline(guard, deadline)?.0;
+            over = Moment::now() >= deadline;
         }
     }
 

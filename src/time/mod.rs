@@ -249,7 +249,7 @@ pub(crate) fn both_now() -> (std::time::Instant, Moment) {
 /// ```
 pub fn sleep(duration: Duration) {
     if duration.is_zero() {
-        return park::yield_now();
+        park::yield_now();
     }
     sleep_to(deadline_after(duration));
 }
@@ -266,7 +266,7 @@ pub fn sleep(duration: Duration) {
 /// assert!(Instant::now() >= deadline);
 /// ```
 pub fn sleep_until(deadline: impl Into<Instant>) {
-    sleep_to(deadline.into().0);
+    sleep_to(deadline.into().0.or_past());
 }
 
 fn sleep_to(deadline: Moment) {

@@ -111,7 +111,7 @@ pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
 /// assert!(result.is_err());
 /// ```
 pub fn timeout_at<T>(deadline: impl Into<Instant>, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
-    until(deadline.into().0, f)
+    until(deadline.into().0.or_past(), f)
 }
 
 fn until<T>(deadline: Moment, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
@@ -122,7 +122,8 @@ fn until<T>(deadline: Moment, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
 }
 
 /// The deadline that bounds the caller's waits: that of the nearest [`timeout`] around it. A
-/// [`shield`](crate::cancel::shield) hides those outside of it.
+/// [`shield`](crate::cancel::shield) hides those outside of it. Inside one that had passed from the start it is some
+/// moment long ago.
 ///
 /// ```
 /// use std::time::Duration;

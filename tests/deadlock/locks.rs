@@ -2,6 +2,7 @@
 
 use super::{Case, Expected, LONG, expecting, named};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use volt::runtime::{Builder, Deadlock, FiberReport};
 use volt::sync::{Barrier, LazyLock, Mutex, Once, RwLock, mpsc};
@@ -16,6 +17,9 @@ pub(crate) const CASES: &[Case] = &[
             let _twice = lock.lock().unwrap();
         });
     }),
+    ("a_mutex_locked_twice_after_a_rest_of_150_ms", Expected::Ends, || stuck_after_a_rest(150)),
+    ("a_mutex_locked_twice_after_a_rest_of_165_ms", Expected::Ends, || stuck_after_a_rest(165)),
+    ("a_mutex_locked_twice_after_a_rest_of_180_ms", Expected::Ends, || stuck_after_a_rest(180)),
     ("a_rwlock_written_twice", Expected::Ends, || {
         stuck_in("rwlock", RwLock::new(()), |lock| {
             let _once = lock.write().unwrap();
@@ -112,8 +116,22 @@ fn stuck_in<T: Send + Sync + 'static>(reason: &'static str, object: T, body: fn(
         assert!(if known { is_of(&object, fiber.object) } else { fiber.object != 0 }, "{fiber}");
         assert!(deadlock.to_string().contains("all 2 fibers wait for each other"), "{deadlock}");
     };
-    expecting(Builder::new().workers(2), 2, check).run(move || {
+    let runtime = expecting(Builder::new().workers(2), 2, check);
+    // The supervisor, which has begun already, is about to go to sleep.
+    std::thread::sleep(Duration::from_millis(AWAKE.swap(0, Ordering::Relaxed)));
+    runtime.run(move || {
         named("stuck", move || body(&theirs)).join().unwrap();
+    });
+}
+
+/// So many milliseconds after the runtime was built its first fiber begins.
+static AWAKE: AtomicU64 = AtomicU64::new(0);
+
+fn stuck_after_a_rest(millis: u64) {
+    AWAKE.store(millis, Ordering::Relaxed);
+    stuck_in("mutex", Mutex::new(()), |lock| {
+        let _once = lock.lock().unwrap();
+        let _twice = lock.lock().unwrap();
     });
 }
 
