@@ -9,14 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// further out.
 pub(crate) fn limited<T>(limit: Limit<'_>, f: impl FnOnce() -> T) -> Option<T> {
     let owner = Owner::here();
-    let (result, fired, over_outside) = owner.within(limit, |scope| {
+    let (result, fired, over, over_outside) = owner.within(limit, |scope| {
         let result = catch_unwind(AssertUnwindSafe(f));
-        let fired = scope.has_fired();
-        (result, fired, fired && scope.is_over_outside(&owner))
+        let over = scope.has_fired() || scope.has_passed();
+        (result, scope.has_fired(), over, over && scope.is_over_outside(&owner))
     });
     match result {
         Ok(value) => (!fired).then_some(value),
-        Err(payload) if fired && !over_outside && payload.is::<Cancelled>() => {
+        Err(payload) if over && !over_outside && payload.is::<Cancelled>() => {
             owner.marks().set_unwinding(false);
             None
         }

@@ -110,6 +110,8 @@ pub(crate) struct Scope<'a> {
     limit: Limit<'a>,
     /// It has ended a wait; later ones end without looking at the clock.
     fired: Cell<bool>,
+    /// It has ended none yet, but was seen to be over when one further in did.
+    passed: Cell<bool>,
 }
 
 impl Scopes {
@@ -170,9 +172,19 @@ impl<'a> Scope<'a> {
         self.fired.set(true);
     }
 
+    /// Its deadline has passed: later waits end by it, but what comes without one is no less good.
+    pub(crate) fn pass(&self) {
+        self.passed.set(true);
+    }
+
+    pub(crate) fn has_passed(&self) -> bool {
+        self.passed.get()
+    }
+
     /// Ends every wait inside from now on, as far as is known without a look at the clock.
     pub(crate) fn is_over(&self) -> bool {
         self.fired.get()
+            || self.passed.get()
             || match self.limit {
                 Limit::Shield => false,
                 Limit::Deadline(deadline) => deadline == Moment::PAST,
@@ -230,7 +242,7 @@ impl Owner {
     pub(crate) fn within<R>(&self, limit: Limit<'_>, f: impl FnOnce(&Scope<'_>) -> R) -> R {
         let scopes = self.scopes();
         let outer = scopes.0.load(Ordering::Relaxed);
-        let mut scope = Scope { outer, limit, fired: Cell::new(false) };
+        let mut scope = Scope { outer, limit, fired: Cell::new(false), passed: Cell::new(false) };
         let top = (&raw mut scope).cast::<Scope<'static>>();
         scopes.0.store(top, Ordering::Relaxed);
         // SAFETY: ours, shared with the chain from here on.

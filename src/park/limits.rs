@@ -49,7 +49,11 @@ impl Limits {
             let ended_it = match scope.limit() {
                 Limit::Shield => false,
                 Limit::Deadline(deadline) => {
-                    scope.is_over() || timed_out && deadline == self.nearest || deadline <= passed
+                    let ended_it = scope.is_over() || timed_out && deadline == self.nearest;
+                    if !ended_it && deadline <= passed {
+                        scope.pass();
+                    }
+                    ended_it
                 }
                 Limit::Interrupt(interrupt) => interrupt.unlink(),
             };
@@ -142,11 +146,16 @@ impl Bound {
     /// The wait was ended by it: the scopes that did so are told.
     pub(crate) fn ended(&self) {
         let owner = Owner::here();
-        let passed = Moment::now();
+        let now = Moment::now();
+        // A token may have ended it long before the deadline.
+        let ended = self.deadline.min(now);
         for scope in owner.scopes().iter() {
-            let passed = matches!(scope.limit(), Limit::Deadline(nearest) if nearest <= passed);
-            if passed || scope.is_over() {
+            let is_by =
+                |moment| matches!(scope.limit(), Limit::Deadline(deadline) if deadline <= moment);
+            if scope.is_over() || is_by(ended) {
                 scope.fire();
+            } else if self.over && is_by(now) {
+                scope.pass();
             }
         }
     }

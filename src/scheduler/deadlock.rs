@@ -82,7 +82,7 @@ impl Shared {
     }
 
     pub(super) fn dispatched(&self) -> u64 {
-        self.cores.iter().map(|core| core.stats.dispatched.get()).sum()
+        self.counters().map(|stats| stats.dispatched.get()).sum()
     }
 
     fn find_deadlock(&self) -> Option<Deadlock> {

@@ -289,7 +289,7 @@ impl Shared {
         spawned.saturating_sub(finished)
     }
 
-    fn counters(&self) -> impl Iterator<Item = &Stats> {
+    pub(super) fn counters(&self) -> impl Iterator<Item = &Stats> {
         self.cores.iter().map(|core| &*core.stats).chain([&*self.outside, &*self.injected])
     }
 

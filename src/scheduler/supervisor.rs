@@ -180,7 +180,8 @@ impl Supervisor<'_> {
         }
         watch.asleep.store(true, Ordering::Relaxed);
         full_fence();
-        if self.is_quiet() && !self.shared.is_stopping() {
+        let as_before = self.is_quiet() && self.shared.dispatched() == self.dispatched;
+        if as_before && !self.shared.is_stopping() {
             self.shared.look_for_deadlock();
             watch.sleep(None);
         }

@@ -237,7 +237,7 @@ pub(crate) fn both_now() -> (std::time::Instant, Moment) {
 /// Waits for `duration`; a fiber leaves its worker to others meanwhile, a plain thread sleeps.
 ///
 /// A deadline is never early. It is late by less than 0.1 ms while workers are busy, and by up to a
-/// millisecond more when the process was idle. A zero duration only yields. A cancel ends the sleep,
+/// millisecond more when the process was idle. A zero duration yields, and waits no longer. A cancel ends the sleep,
 /// and the fiber [unwinds](crate::cancel).
 ///
 /// ```
