@@ -142,10 +142,11 @@ fn longest_waits<M: contention::Mutex>(name: &str, workers: usize, counts: [usiz
         let verdict = if waits.ratio() <= BAR { "met" } else { "not met" };
         println!(
             "{name:<22} longest wait of {count} {who:<6} {:>7.1} us, {:>7.1} while others got through  \
-             hand-over {:>5} ns  ratio {:>6.0}  overtaken {:>5} times  {turn:>5} ns a turn  bar {BAR}: {verdict}",
+             hand-over {:>5} ns  ratio {:>6.0}, {:>6.0}  overtaken {:>5} times  {turn:>5} ns a turn  bar {BAR}: {verdict}",
             waits.longest as f64 / 1e3,
             waits.longest_passed as f64 / 1e3,
             waits.hand_over(),
+            waits.longest as f64 / waits.hand_over() as f64,
             waits.ratio(),
             waits.overtaken,
         );

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use volt::cancel::Cancelled;
-use volt::channel::{Select, bounded, select};
+use volt::channel::{Select, after, bounded, never, select};
 use volt::runtime::{Builder, Runtime};
 use volt::signal::{Signal, Signals};
 use volt::sync::{Condvar, Event, Mutex};
@@ -94,15 +94,70 @@ fn what_was_not_cut_off_is_returned_however_late() {
     everywhere(|| {
         let listener = volt::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let result = timeout(Duration::from_millis(1), || {
-            let start = volt::time::Instant::now();
-            while start.elapsed() < Duration::from_millis(2) {
-                std::hint::spin_loop();
-            }
+            spend(Duration::from_millis(2));
             let elapsed = timeout(Duration::ZERO, || listener.accept().map(drop)).is_err();
             (elapsed, 7)
         });
         assert_eq!(result.ok(), Some((true, 7)));
     });
+}
+
+/// A deadline, and another so much later that the system does not keep one from beginning to wait until then.
+const OWN: Duration = Duration::from_millis(1);
+const OUTER: Duration = Duration::from_millis(200);
+const UNTIL_BOTH_HAVE_PASSED: Duration = Duration::from_millis(250);
+
+/// Two deadlines that have both passed when somebody looks: it is the nearer one that has ended the wait.
+#[test]
+fn a_timeout_that_is_noticed_late_is_no_end_of_the_one_around_it() {
+    everywhere(|| {
+        let listener = volt::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let waits: [&dyn Fn(); 2] = [&|| thread::park(), &|| drop(listener.accept())];
+        for wait in waits {
+            let result = timeout(OUTER, || {
+                let inner = timeout(OWN, || {
+                    spend(UNTIL_BOTH_HAVE_PASSED);
+                    wait();
+                });
+                (inner.is_err(), 7)
+            });
+            assert_eq!(result.ok(), Some((true, 7)));
+        }
+    });
+}
+
+/// So it is with a wait's own time. The only worker is kept until both have passed.
+#[test]
+fn a_wait_whose_own_time_is_noticed_late_says_so() {
+    let waits: [fn(); 5] = [
+        || assert!(bounded::<u8>(1).1.recv_timeout(OWN).is_err()),
+        || assert!(never::<u8>().recv_timeout(OWN).is_err()),
+        || assert!(after(Duration::from_secs(60)).recv_timeout(OWN).is_err()),
+        || select! { recv(never::<u8>()) -> _ => unreachable!(), default(OWN) => () },
+        || {
+            let (mutex, condvar) = (Mutex::new(()), Condvar::new());
+            let guard = mutex.lock().unwrap();
+            assert!(condvar.wait_timeout_while(guard, OWN, |()| true).unwrap().1.timed_out());
+        },
+    ];
+    let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();
+    for wait in waits {
+        let fiber = runtime.go(move || {
+            drop(volt::go(|| spend(UNTIL_BOTH_HAVE_PASSED)));
+            timeout(OUTER, || {
+                wait();
+                7
+            })
+        });
+        assert_eq!(fiber.join().unwrap().ok(), Some(7));
+    }
+}
+
+fn spend(time: Duration) {
+    let start = volt::time::Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
 }
 
 #[test]

@@ -14,16 +14,23 @@ fn running() -> Arc<State> {
     state
 }
 
+fn beside<const N: usize>(
+    state: &Arc<State>,
+    others: [fn(&State) -> Settle; N],
+) -> [thread::JoinHandle<Settle>; N] {
+    others.map(|other| {
+        let state = Arc::clone(state);
+        thread::spawn(move || other(&state))
+    })
+}
+
 /// Runs `others` beside a fiber that waits, and checks that the right to make it run is given out
 /// exactly once: to one of the others, or back to the fiber, whose publish then fails.
 fn settles_once<const N: usize>(others: [fn(&State) -> Settle; N]) {
     check(5, move || {
         let state = running();
         state.begin_wait();
-        let others = others.map(|other| {
-            let state = Arc::clone(&state);
-            thread::spawn(move || other(&state))
-        });
+        let others = beside(&state, others);
         let published = state.publish(ENDS).is_ok();
         let settled = others.map(|other| other.join().unwrap());
         let wakes = settled.iter().filter(|settle| **settle == Settle::Wake).count();
@@ -71,10 +78,7 @@ fn times_out<const N: usize>(others: [fn(&State) -> Settle; N]) {
     check(5, move || {
         let state = running();
         state.begin_wait();
-        let others = others.map(|other| {
-            let state = Arc::clone(&state);
-            thread::spawn(move || other(&state))
-        });
+        let others = beside(&state, others);
         let outcome = state.time_out(ENDS);
         let settled = others.map(|other| other.join().unwrap());
         assert!(settled.iter().all(|settle| matches!(settle, Settle::Noted | Settle::Late)));

@@ -89,13 +89,13 @@ impl Worker<'_> {
     pub(super) fn flush(&self) {
         let Some(core) = self.core() else { return };
         let mut batch = Batch::new();
-        core.was_robbed();
         core.gate.enter();
         batch.extend(core.slot.take());
         core.gate.exit();
         while let Some(fiber) = core.ring.pop() {
             batch.push(fiber);
         }
+        core.was_robbed();
         self.shared.push_all_to_injector(batch);
     }
 

@@ -311,7 +311,6 @@ impl Supervisor<'_> {
     /// Takes what the stalled worker of `core` keeps from others.
     fn drain(&self, core: &Core) {
         let mut batch = Batch::new();
-        core.was_robbed();
         if let Some(Some(fiber)) = core.gate.visit(|| core.slot.take()) {
             batch.push(fiber);
         }
@@ -322,6 +321,7 @@ impl Supervisor<'_> {
             }
             batch.append(&mut some);
         }
+        core.was_robbed();
         self.shared.push_all_to_injector(batch);
         self.shared.forward_mail(core);
     }

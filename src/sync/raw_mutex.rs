@@ -39,9 +39,9 @@
 //!
 //! So among fibers of one worker that may move each is overtaken by its forerunners in the queue: by each of them
 //! `SOME` times where critical sections are long, and `OVERTAKEN` times at most: where they are short, or the first
-//! were, or others than fibers of that worker had some of those turns (`tests/sync_fair.rs` counts); with several, for as long as the system or a long-running fiber keeps
-//! the worker from the one with the token; a thread, for as long as the system takes to run it, and half
-//! a millisecond.
+//! were, or others than fibers of that worker had some of those turns (`tests/sync_fair.rs` counts). With several
+//! workers it is, for as long as the system or a long-running fiber keeps the worker from the one with the token; a
+//! thread, for as long as the system takes to run it, and half a millisecond.
 //!
 //! # Races
 //!

@@ -137,6 +137,64 @@ fn late_looks_do_not_make_a_stall_of_less() {
     }
 }
 
+/// It goes to rest once nothing has run for two periods, wherever that was, and not once it has seen eight times
+/// that nobody runs just then.
+#[test]
+fn what_ran_between_two_looks_is_no_rest() {
+    let ran: [fn(&Bench<'_>); 2] = [
+        |bench| bench.core(0).stats.dispatched.add(1),
+        |bench| bench.shared.outside.dispatched.add_shared(1),
+    ];
+    for ran in ran {
+        bench(config(1), 0, |bench| {
+            bench.lies_down(0);
+            let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+            for look in 0..100 {
+                ran(bench);
+                supervisor.look(at(PERIOD / 4 * look));
+                assert!(supervisor.pause().is_some(), "look {look}");
+            }
+            let rests = (100..200).take_while(|look| {
+                supervisor.look(at(PERIOD / 4 * *look));
+                supervisor.pause().is_some()
+            });
+            assert_eq!(rests.count(), 7, "two periods are eight looks");
+            let _ = bench.shared.idle.unpark(0);
+        });
+    }
+}
+
+/// A woken waiter of a mutex that was put here may stand elsewhere by now (`near.rs`).
+#[test]
+fn whatever_moves_a_workers_queues_counts_as_a_robbery() {
+    Noted::bench(1, 300, |bench, _| {
+        let core = bench.core(0);
+        let robbed = || core.robbed.load(Ordering::Relaxed);
+        let mut before = robbed();
+        let mut once_more = |by: &str| {
+            assert!(robbed() > before, "{by}");
+            before = robbed();
+        };
+        (0..257).for_each(|number| bench.workers[0].push_quietly(bench.fibers[number]));
+        once_more("an overflow");
+        bench.workers[0].flush();
+        once_more("a flush");
+        bench.runs(299);
+        assert!(core.slot.put(bench.fibers[298]).is_none());
+        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+        supervisor.look(at(Duration::ZERO));
+        supervisor.look(at(PERIOD / 4));
+        assert!(core.slot.is_empty());
+        once_more("a slot that was freed");
+        supervisor.look(at(PERIOD / 2));
+        supervisor.look(at(PERIOD));
+        assert!(core.gate.is_stalled());
+        once_more("a stall");
+        core.gate.clear_stalled();
+        while bench.shared.injector.pop().is_some() {}
+    });
+}
+
 /// Somebody's late call wakes the supervisor once more: looks that come early do not make a stall of less
 /// either.
 #[test]
