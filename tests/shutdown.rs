@@ -191,3 +191,47 @@ fn a_list_of_fibers_is_taken_while_they_come_and_go() {
         }
     });
 }
+
+/// Nobody has run them; they have ended without that, and that is said.
+#[test]
+fn what_never_started_is_named() {
+    within(LONG, || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let fibers: Vec<_> = (0..150).map(|_| runtime.go(|| ())).collect();
+        let error = runtime.shutdown_now(Duration::ZERO).unwrap_err();
+        assert_eq!((error.fibers, error.unfinished.len()), (150, 100), "{error}");
+        assert!(error.to_string().ends_with("\n  and 50 more"), "{error}");
+        for fiber in &error.unfinished {
+            assert!(fiber.site.file().ends_with("shutdown.rs"));
+            assert_eq!(fiber.waits_for, Some("its start"));
+        }
+        assert!(error.to_string().contains(" waits for its start\n"), "{error}");
+        assert!(fibers.into_iter().all(|fiber| fiber.join().is_err()));
+    });
+}
+
+/// Behind a fiber that keeps the only worker's thread, and comes back before the threads are given up.
+#[test]
+fn what_waits_behind_one_that_is_stuck_is_named() {
+    within(LONG, || {
+        let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();
+        let (started, starts) = volt::channel::bounded(1);
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let stuck = runtime.go(move || {
+            started.send(()).unwrap();
+            released.recv().unwrap();
+        });
+        starts.recv().unwrap();
+        let behind = runtime.go(|| ());
+        let releases = std::thread::spawn(move || {
+            std::thread::sleep(SHORT);
+            release.send(()).unwrap();
+        });
+        let error = runtime.shutdown(Duration::ZERO).unwrap_err();
+        releases.join().unwrap();
+        let named = |what| error.unfinished.iter().filter(|f| f.waits_for == Some(what)).count();
+        assert_eq!(named("its start"), 1, "{error}");
+        stuck.join().unwrap();
+        assert!(behind.join().is_err());
+    });
+}

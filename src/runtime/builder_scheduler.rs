@@ -162,7 +162,8 @@ impl Builder {
     /// debug assertions.
     ///
     /// The runtime looks when it has been quiet for some tenths of a second, and speaks only if it is
-    /// certain: no fiber waits for a socket, a signal or a time; the process has no threads but
+    /// certain: no fiber waits for a socket, a signal or a time, or selects over a
+    /// [`Case`](crate::channel::Case) that the program has made; the process has no threads but
     /// this runtime's and those that wait for it in volt, without a deadline. So programs with other
     /// threads are not told, nor are those on systems without `/proc`. Nor is anybody told while a fiber
     /// keeps its thread, in [`volt::blocking`](crate::blocking), in

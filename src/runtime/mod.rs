@@ -20,6 +20,7 @@ mod join;
 mod pool;
 #[allow(clippy::module_inception, reason = "the room's main type")]
 mod runtime;
+mod shutdown_error;
 #[cfg(test)]
 mod tests;
 
@@ -29,9 +30,10 @@ pub use crate::scheduler::{
 pub use builder::Builder;
 pub use handle::{Handle, QueueStats, Stats};
 pub use join::JoinHandle;
-pub use runtime::{Runtime, ShutdownError};
+pub use runtime::Runtime;
 #[doc(hidden)]
 pub use runtime::{go, run, yield_now};
+pub use shutdown_error::ShutdownError;
 
 pub(crate) use default::spawn_current;
 pub(crate) use handle::with_scheduler_here;

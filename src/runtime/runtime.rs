@@ -4,13 +4,13 @@ use super::drive::{LOOK_AGAIN, drive, drive_drained};
 use super::handle::{Handle, Stats};
 use super::join::JoinHandle;
 use super::pool::Pool;
+use super::shutdown_error::ShutdownError;
 use crate::cancel::{self, Cancelled};
 use crate::fiber::{self, Owner};
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex};
-use crate::scheduler::{self, FiberReport, Shared, SpawnOptions, Target};
-use std::fmt;
+use crate::scheduler::{self, LISTED, Shared, SpawnOptions, Target};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
@@ -18,9 +18,6 @@ use std::time::Duration;
 
 /// Threads that are told to leave get at least this long, whatever the deadline.
 const LEAVE: Duration = Duration::from_millis(100);
-
-/// Fibers that an error lists.
-const LISTED: usize = 100;
 
 /// Runs fibers. Made by a [`Builder`](super::Builder); most programs use the default runtime and
 /// never name one.
@@ -51,48 +48,6 @@ pub struct Runtime {
 // Nothing of it is left half changed by a panic.
 impl std::panic::UnwindSafe for Runtime {}
 impl std::panic::RefUnwindSafe for Runtime {}
-
-/// Not everything had ended at the deadline of a shutdown.
-///
-/// ```
-/// # fn main() -> std::io::Result<()> {
-/// use volt::time::Duration;
-///
-/// let runtime = volt::runtime::Builder::new().workers(1).build()?;
-/// let (started, starts) = volt::channel::bounded(0);
-/// runtime.go(move || {
-///     started.send(()).unwrap();
-///     volt::thread::park(); // nobody unparks it
-/// });
-/// starts.recv().unwrap();
-/// let error = runtime.shutdown(Duration::from_millis(10)).unwrap_err();
-/// assert_eq!((error.fibers, error.unfinished.len()), (1, 1));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ShutdownError {
-    /// How many fibers had not ended; they do not run again.
-    pub fibers: u64,
-    /// Which: a hundred of them at most.
-    pub unfinished: Vec<FiberReport>,
-    /// Names of worker threads that have not left: they did not come back from the code of a fiber, or had no
-    /// processor for a tenth of a second. They are detached.
-    pub threads: Vec<String>,
-}
-
-impl fmt::Display for ShutdownError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} fibers had not ended at the deadline of the shutdown", self.fibers)?;
-        if !self.threads.is_empty() {
-            write!(f, "; threads that have not left: {}", self.threads.join(", "))?;
-        }
-        self.unfinished.iter().try_for_each(|fiber| write!(f, "\n  {fiber}"))
-    }
-}
-
-impl std::error::Error for ShutdownError {}
 
 impl Runtime {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Runtime> {
@@ -278,10 +233,13 @@ impl Runtime {
         }
         shared.drop_unstarted();
         scheduler::bequeath();
-        match shared.live() {
+        let unstarted = shared.take_unstarted();
+        match shared.live() + unstarted.count {
             0 if threads.is_empty() => Ok(()),
             fibers => {
-                let unfinished = shared.fibers(LISTED);
+                let mut unfinished = shared.fibers(LISTED);
+                unfinished.extend(unstarted.fibers);
+                unfinished.truncate(LISTED);
                 Err(ShutdownError { fibers, unfinished, threads })
             }
         }

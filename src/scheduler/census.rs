@@ -29,6 +29,9 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
+/// The most fibers that a report of a deadlock or of a shutdown names.
+pub(crate) const LISTED: usize = 100;
+
 /// A fiber that has not ended, as a report has it.
 ///
 /// In lists that one asks for ([`Handle::fibers`](crate::runtime::Handle::fibers)), of deadlocks
@@ -55,8 +58,8 @@ pub struct FiberReport {
     pub name: Option<String>,
     /// Where it was spawned.
     pub site: &'static Location<'static>,
-    /// What it waits for, in a word such as "join" or "lock"; `None` if it runs, or is about to, or
-    /// blocks its thread.
+    /// What it waits for, in a word such as "join" or "lock"; "its start" if it never ran; `None` if it
+    /// runs, or is about to, or blocks its thread.
     pub waits_for: Option<&'static str>,
     /// The address of that, to tell whether two wait for the same; 0 if it has none.
     pub object: usize,
@@ -74,7 +77,42 @@ impl fmt::Display for FiberReport {
         if self.object != 0 {
             write!(f, " ({:#x})", self.object)?;
         }
-        write!(f, " since {:?}", self.waiting)
+        match self.waiting {
+            Duration::ZERO => Ok(()),
+            waiting => write!(f, " since {waiting:?}"),
+        }
+    }
+}
+
+impl FiberReport {
+    /// Of a fiber that does not wait.
+    fn new(fiber: FiberPtr) -> FiberReport {
+        FiberReport {
+            id: ThreadId::of_fiber(fiber.id()),
+            name: fiber.name().map(str::to_owned),
+            site: fiber.site,
+            waits_for: None,
+            object: 0,
+            waiting: Duration::ZERO,
+        }
+    }
+}
+
+/// Fibers that a stopped scheduler has ended before they could start.
+#[derive(Debug, Default)]
+pub(crate) struct Unstarted {
+    pub(crate) count: u64,
+    /// The first [`LISTED`] of them.
+    pub(crate) fibers: Vec<FiberReport>,
+}
+
+impl Unstarted {
+    pub(super) fn add(&mut self, fiber: FiberPtr) {
+        self.count += 1;
+        if self.fibers.len() < LISTED {
+            let waits_for = Some("its start");
+            self.fibers.push(FiberReport { waits_for, ..FiberReport::new(fiber) });
+        }
     }
 }
 
@@ -94,10 +132,7 @@ impl Found {
     }
 
     pub(super) fn report(&self, now: Moment) -> FiberReport {
-        let id = ThreadId::of_fiber(self.0.id());
-        let name = self.0.name().map(str::to_owned);
-        let (site, waiting) = (self.0.site, Duration::ZERO);
-        let runs = FiberReport { id, name, site, waits_for: None, object: 0, waiting };
+        let runs = FiberReport::new(self.0);
         if !self.is_parked() {
             return runs;
         }

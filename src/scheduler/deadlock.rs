@@ -11,15 +11,12 @@
 //! memory say; but whom a report named must be dispatched to run again, so if none was since, the
 //! deadlock is the one that was told.
 
-use super::census::FiberReport;
+use super::census::{FiberReport, LISTED};
 use super::shared::Shared;
 use crate::fiber;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use std::fmt;
-
-/// Fibers that a report lists.
-const LISTED: usize = 100;
 
 /// Every fiber waits, and nothing is left that could wake one.
 ///

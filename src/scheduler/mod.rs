@@ -43,6 +43,7 @@ mod worker;
 const LIFO_RUNS: u32 = 3;
 
 pub use census::FiberReport;
+pub(crate) use census::LISTED;
 pub(crate) use config::{Config, DeadlockHook, Hook, StallHook};
 pub use config::{Migrate, Placement};
 pub use deadlock::Deadlock;

@@ -1,5 +1,6 @@
 //! What all workers of a runtime share.
 
+use super::census::Unstarted;
 use super::config::{Config, Migrate};
 use super::core::Core;
 use super::cores::Cores;
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     /// Somebody waits for the last fiber to end.
     pub(crate) draining: AtomicBool,
     pub(crate) drained: Waiters,
+    unstarted: Mutex<Unstarted>,
     pub(super) seed: u64,
 }
 
@@ -125,6 +127,7 @@ impl Shared {
             lists: Pace::default(),
             draining: AtomicBool::new(false),
             drained: Waiters::default(),
+            unstarted: Mutex::new(Unstarted::default()),
             seed,
             config,
         }))
@@ -367,6 +370,11 @@ impl Shared {
         }
     }
 
+    /// Those that have been ended before they could start, so far.
+    pub(crate) fn take_unstarted(&self) -> Unstarted {
+        std::mem::take(&mut self.unstarted.lock())
+    }
+
     /// Nobody will run `fiber`. One that has not started ends here, and its join says why; one that
     /// has keeps its stack, which others may borrow from.
     #[cold]
@@ -380,6 +388,7 @@ impl Shared {
             return;
         }
         let payload = "the runtime was shut down before the fiber could start";
+        self.unstarted.lock().add(fiber);
         // SAFETY: just started, not run.
         let woken = unsafe { fiber::fail(fiber, Box::new(payload)) };
         self.outside.finished.add_shared(1);
