@@ -118,7 +118,7 @@ impl<T> Receiver<T> {
     ///
     /// # Cancellation
     ///
-    /// Unwinds if it would have to wait.
+    /// Unwinds if it would have to wait; what is sent from then on comes back to the sender.
     ///
     /// ```
     /// let (sender, receiver) = volt::sync::oneshot::channel();
@@ -126,7 +126,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv(), Ok(1));
     /// ```
     pub fn recv(mut self) -> Result<T, RecvError> {
-        let result = self.wait(None).map_err(|_| RecvError);
+        let result = self.wait(None, Self::hang_up).map_err(|_| RecvError);
         // The sender has gone, with or without a value: nobody has to be told that this goes too.
         self.0 = None;
         result
@@ -140,7 +140,7 @@ impl<T> Receiver<T> {
     ///
     /// # Cancellation
     ///
-    /// Unwinds if it would have to wait.
+    /// Unwinds if it would have to wait. A value that comes then stays in the channel.
     ///
     /// ```
     /// use volt::sync::oneshot::{RecvTimeoutError, channel};
@@ -152,7 +152,7 @@ impl<T> Receiver<T> {
     /// # drop(sender);
     /// ```
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.wait(Some(deadline_after(timeout)))
+        self.wait(Some(deadline_after(timeout)), |_| None)
     }
 
     /// The value, if it has been sent.
@@ -180,7 +180,19 @@ impl<T> Receiver<T> {
         self.0.as_ref().expect(THERE)
     }
 
-    fn wait(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
+    /// Whoever sends from now on gets the value back; one that came before is returned.
+    fn hang_up(&self) -> Option<T> {
+        let mut inner = self.shared().lock();
+        inner.receiver = false;
+        inner.value.take()
+    }
+
+    /// `cancelled` says whether a cancelled wait has got a value after all.
+    fn wait(
+        &self,
+        deadline: Option<Moment>,
+        cancelled: impl FnOnce(&Self) -> Option<T>,
+    ) -> Result<T, RecvTimeoutError> {
         let object = Arc::as_ptr(self.shared()) as usize;
         let how = Wait { object, deadline, ..Wait::cancellable("oneshot") };
         match wait(Enter { receiver: self }, Place::Back, (), how) {
@@ -190,7 +202,7 @@ impl<T> Receiver<T> {
                 TryRecvError::Empty => RecvTimeoutError::Timeout,
                 TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
             }),
-            Waited::Cancelled => cancel::unwind(),
+            Waited::Cancelled => Ok(cancelled(self).unwrap_or_else(|| cancel::unwind())),
         }
     }
 }

@@ -69,3 +69,13 @@ fn who_was_cancelled_finds_it_later() {
         drop(first.unwrap_or_else(|| receiver.recv().unwrap()));
     });
 }
+
+#[test]
+fn what_is_sent_to_one_who_is_cancelled_is_received_or_comes_back() {
+    check(3, || {
+        let (sender, receiver) = channel();
+        let sends = thread::spawn(move || sender.send(()).is_ok());
+        let received = cancelled(|| receiver.recv());
+        assert_eq!(sends.join().unwrap(), received == Some(Ok(())));
+    });
+}

@@ -109,14 +109,15 @@ fn mpsc_of_five() {
     bounded_mpsc(5);
 }
 
-/// A receiver that is cut off takes its value with it; one that only stops waiting does not.
+/// Who is cut off in `recv` has got the value, or the sender gets it back. After `recv_timeout` the value is still in the
+/// channel, and goes with the receiver.
 #[test]
 fn oneshots() {
     storm(|round| {
-        let ledger = Ledger::new();
-        for _ in 0..60 {
+        let ledgers = [(); 2].map(|()| Ledger::new());
+        for n in 0..60 {
             let (sender, receiver) = oneshot::channel();
-            let books = Arc::clone(&ledger);
+            let (patient, books) = (n % 2 == 0, Arc::clone(&ledgers[n % 2]));
             round.once(move |me| {
                 dawdle(&mut me.rng);
                 match me.rng.below(6) {
@@ -126,14 +127,17 @@ fn oneshots() {
             });
             round.once(move |me| {
                 let late = |rng: &mut _| receiver.recv_timeout(micros(rng, 60)).map(Value::got);
-                if let Some(Ok(())) = me.cut("recv_timeout", late) {
+                if !patient && let Some(Ok(())) = me.cut("recv_timeout", late) {
                     return;
                 }
                 me.gust("recv", |_| receiver.recv().map(Value::got));
             });
         }
         round.blow();
-        ledger.check(true);
+        round.settle();
+        let [patient, others] = ledgers;
+        patient.check(false);
+        others.check(true);
     });
 }
 
@@ -175,10 +179,17 @@ fn watches() {
         let theirs = Arc::clone(&sender);
         round.crowd(2, move |me| {
             me.gust("send", |rng| {
-                theirs.send_modify(|value| {
+                let next = |value: &mut u64| {
                     *value += 1;
                     newest.fetch_max(*value, SeqCst);
-                });
+                };
+                match rng.below(2) {
+                    0 => theirs.send_modify(next),
+                    _ => assert!(theirs.send_if_modified(|value| {
+                        next(value);
+                        true
+                    })),
+                }
                 dawdle(rng);
             });
             me.cut("closed", |_| theirs.closed());
