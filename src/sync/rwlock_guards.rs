@@ -7,6 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 
 /// Shared access to an [`RwLock`]'s value; mirrors [`std::sync::RwLockReadGuard`].
@@ -25,6 +26,10 @@ pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
 
 // SAFETY: a shared guard gives shared access to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
+
+// As the type that it mirrors: of the lock it only gives back its share.
+impl<T: ?Sized + RefUnwindSafe> UnwindSafe for RwLockReadGuard<'_, T> {}
+impl<T: ?Sized + RefUnwindSafe> RefUnwindSafe for RwLockReadGuard<'_, T> {}
 
 /// Exclusive access to an [`RwLock`]'s value; mirrors [`std::sync::RwLockWriteGuard`].
 ///
