@@ -4,7 +4,9 @@ use crate::ledger::{Ledger, Value};
 use crate::weather::{Me, Round, dawdle, micros, storm};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use volt::channel::{Receiver, Select, Sender, after, at, bounded, never, select, tick, unbounded};
+use volt::channel::{
+    Receiver, Select, Sender, after, at, bounded, never, select, select_biased, tick, unbounded,
+};
 
 type Ends = (Sender<Value>, Receiver<Value>);
 
@@ -48,8 +50,8 @@ fn send(books: &Arc<Ledger>, one: &Sender<Value>, two: &Sender<Value>, me: &mut 
 }
 
 fn receive(one: &Receiver<Value>, two: &Receiver<Value>, me: &mut Me) {
-    let (wait, how) = (micros(&mut me.rng, 80), me.rng.below(8));
-    me.gust("recv", |_| match how {
+    let (wait, how) = (micros(&mut me.rng, 80), me.rng.below(10));
+    me.gust("recv", |rng| match how {
         0 => one.try_recv().into_iter().for_each(Value::got),
         1 => one.recv_timeout(wait).into_iter().for_each(Value::got),
         2 => one.recv_deadline(Instant::now() + wait).into_iter().for_each(Value::got),
@@ -70,6 +72,22 @@ fn receive(one: &Receiver<Value>, two: &Receiver<Value>, me: &mut Me) {
             let chosen = select.select();
             let from = if chosen.index() == first { one } else { two };
             chosen.recv(from).into_iter().for_each(Value::got);
+        }
+        7 => select_biased! {
+            recv(one) -> got => got.into_iter().for_each(Value::got),
+            recv(two) -> got => got.into_iter().for_each(Value::got),
+        },
+        8 => {
+            let mut select = Select::new();
+            let first = select.recv(one);
+            select.recv(two);
+            let ready = match rng.below(2) {
+                0 => Some(select.ready()),
+                _ => select.ready_deadline(Instant::now() + wait).ok(),
+            };
+            // Another may have taken it meanwhile.
+            let from = ready.map(|index| if index == first { one } else { two });
+            from.and_then(|from| from.try_recv().ok()).into_iter().for_each(Value::got);
         }
         _ => one.recv().into_iter().for_each(Value::got),
     });

@@ -49,7 +49,9 @@ fn sleeps_and_parks() {
     storm(|round| {
         let parked = Arc::new(std::sync::Mutex::new(Vec::<volt::thread::Thread>::new()));
         let theirs = Arc::clone(&parked);
-        round.crowd(10, move |me| match me.rng.below(6) {
+        let token = volt::cancel::Token::new();
+        let weather = token.clone();
+        round.crowd(10, move |me| match me.rng.below(9) {
             0 => {
                 me.gust("sleep", |rng| volt::sleep(micros(rng, 100)));
             }
@@ -72,6 +74,22 @@ fn sleeps_and_parks() {
                 // Late ones among them: their fiber is gone, or waits for something else.
                 let one = theirs.lock().unwrap().pop();
                 one.into_iter().for_each(|thread| thread.unpark());
+            }
+            5 => {
+                let until = |rng: &mut _| volt::time::Instant::now() + micros(rng, 100);
+                me.gust("sleep_until", |rng| volt::time::sleep_until(until(rng)));
+            }
+            6 => {
+                let until = |rng: &mut _| volt::time::Instant::now() + micros(rng, 100);
+                me.cut("timeout_at", |rng| {
+                    volt::time::timeout_at(until(rng), volt::thread::park).unwrap_or_default();
+                });
+            }
+            7 => {
+                me.cut("token", |rng| match rng.below(8) {
+                    0 => weather.cancel(),
+                    _ => weather.child().cancelled(),
+                });
             }
             _ => {
                 me.gust("yield_now", |_| volt::yield_now());

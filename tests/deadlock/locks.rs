@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use volt::runtime::{Builder, Deadlock, FiberReport};
-use volt::sync::{Barrier, LazyLock, Mutex, Once, RwLock, mpsc};
+use volt::sync::{
+    Barrier, Condvar, Event, LazyLock, Mutex, Notify, Once, RwLock, Semaphore, WaitGroup,
+    broadcast, mpsc, oneshot, watch,
+};
 
 /// A runtime with a supervisor looks when it has been quiet for longer than this.
 const LOOKS_AFTER: Duration = Duration::from_millis(100);
@@ -62,6 +65,54 @@ pub(crate) const CASES: &[Case] = &[
     ("a_channel_after_std_of_ones_own", Expected::Ends, || {
         stuck_in("channel", (), |()| {
             let (_sender, receiver) = mpsc::channel::<u8>();
+            let _ = receiver.recv();
+        });
+    }),
+    ("a_condvar_that_nobody_notifies", Expected::Ends, || {
+        stuck_in("condvar", (Mutex::new(()), Condvar::new()), |(lock, condvar)| {
+            let _guard = condvar.wait(lock.lock().unwrap()).unwrap();
+        });
+    }),
+    ("a_barrier_for_two", Expected::Ends, || {
+        stuck_in("barrier", Barrier::new(2), |barrier| _ = barrier.wait());
+    }),
+    ("a_semaphore_without_permits", Expected::Ends, || {
+        stuck_in("semaphore", Semaphore::new(0), |permits| drop(permits.acquire()));
+    }),
+    ("a_wait_group_of_ones_own", Expected::Ends, || {
+        stuck_in("wait group", (), |()| {
+            let group = WaitGroup::new();
+            let _member = group.clone();
+            group.wait();
+        });
+    }),
+    ("a_notify_that_nobody_calls", Expected::Ends, || {
+        stuck_in("notify", Notify::new(), Notify::notified);
+    }),
+    ("an_event_that_nobody_sets", Expected::Ends, || {
+        stuck_in("event", Event::new(), Event::wait);
+    }),
+    ("a_oneshot_of_ones_own", Expected::Ends, || {
+        stuck_in("oneshot", (), |()| {
+            let (_sender, receiver) = oneshot::channel::<u8>();
+            let _ = receiver.recv();
+        });
+    }),
+    ("a_watch_of_ones_own", Expected::Ends, || {
+        stuck_in("watch", (), |()| {
+            let (_sender, mut receiver) = watch::channel(0);
+            let _ = receiver.changed();
+        });
+    }),
+    ("a_watch_whose_receiver_stays", Expected::Ends, || {
+        stuck_in("watch receivers", (), |()| {
+            let (sender, _receiver) = watch::channel(0);
+            sender.closed();
+        });
+    }),
+    ("a_broadcast_of_ones_own", Expected::Ends, || {
+        stuck_in("broadcast", (), |()| {
+            let (_sender, mut receiver) = broadcast::channel::<u8>(1);
             let _ = receiver.recv();
         });
     }),
