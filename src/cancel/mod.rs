@@ -168,7 +168,8 @@ pub fn is_cancelled(error: &io::Error) -> bool {
 }
 
 /// Should the caller come to an end: was its fiber cancelled, or a token that it runs under, or is a
-/// timeout around it over? For long computations, which do not wait. A [`shield`] does not hide it.
+/// timeout around it over? For long computations, which do not wait. A [`shield`] does not hide it. On a plain
+/// thread tokens and timeouts count.
 ///
 /// ```
 /// let fiber = volt::go(|| {
@@ -188,7 +189,7 @@ pub fn cancelled() -> bool {
 
 /// Runs `f`, in which no wait is ended by a cancel, a token or a timeout from outside; later waits are.
 /// Timeouts and tokens inside work. Nests. For what must be finished once begun, and around C code that
-/// calls back.
+/// calls back. On a plain thread the same, of tokens and timeouts. A panic of `f` ends it and goes on.
 ///
 /// ```
 /// let done = volt::run(|| volt::cancel::shield(|| "written whole"));

@@ -35,9 +35,11 @@
 //! # Cancellation
 //!
 //! A wait of a fiber that is cancelled unwinds the fiber. Nothing is lost by it: a message was
-//! received, or is still in the channel, or is dropped with the sender whose send did not happen. One
-//! wait is not ended by a cancel or a time-out: a receiver of a rendezvous channel that was paired with
-//! a `select`'s send waits until the sender's message has been made.
+//! received, or is still in the channel, or is dropped with the sender whose send did not happen. (Who
+//! has chosen by [`Select::select`], and waits for something else before it uses the
+//! [`SelectedOperation`], forgets the message if it is cancelled there, as by a panic.) One wait is not
+//! ended by a cancel or a time-out: a receiver of a rendezvous channel that was paired with a `select`'s
+//! send waits until the sender's message has been made.
 //!
 //! # On a panic
 //!
@@ -62,6 +64,8 @@
 //!   it needs a type: `Sender::send_deadline` alone does not say which instant is meant.
 //! - If the expression of a chosen `send` in `select!` panics, the operation is given up; there the
 //!   process is aborted.
+//! - A `select!` of more than some twenty cases needs `#![recursion_limit = "256"]`, as the compiler then says; there
+//!   it is some thirty.
 //! - `select!` has one more kind of case, `wait`, which stands for [anything](Selectable) that one can wait
 //!   for; [`Case`] adds to that.
 

@@ -15,7 +15,6 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 /// ```
 pub struct OnceLock<T> {
     once: Once,
-    /// Holds a value if `once` is completed.
     /// There once `once` is completed. (No destructor is needed besides the compiler's, so what `T` borrows
     /// need not outlive this, as in the standard library.)
     value: UnsafeCell<Option<T>>,

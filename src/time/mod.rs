@@ -314,7 +314,8 @@ impl Interval {
     /// Waits for the next tick and returns when it was due. Ticks that were missed come at once, one
     /// after the other, so that the count stays right.
     ///
-    /// A cancel that ends the wait [unwinds](crate::cancel); the next call waits for the same tick.
+    /// A cancel that ends the wait [unwinds](crate::cancel); the next call waits for the same tick. On a plain
+    /// thread the wait blocks the thread.
     ///
     /// ```
     /// use volt::time::{Duration, interval};

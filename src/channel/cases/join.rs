@@ -90,6 +90,17 @@ impl<T> Source for ScopedJoinHandle<'_, T> {
 }
 
 /// As [`JoinHandle`]'s.
+///
+/// ```
+/// volt::run(|| {
+///     volt::scope(|scope| {
+///         let fiber = scope.go(|| 6 * 7);
+///         volt::channel::select! {
+///             wait(fiber) -> () => assert_eq!(fiber.join().unwrap(), 42),
+///         }
+///     });
+/// });
+/// ```
 impl<'scope, T> Selectable for ScopedJoinHandle<'scope, T> {
     type Output<'a>
         = ()

@@ -21,6 +21,16 @@ impl Source for Instant {
 }
 
 /// The output is the instant itself.
+///
+/// ```
+/// use volt::channel::select;
+/// use volt::time::{Duration, Instant};
+///
+/// let soon = Instant::now() + Duration::from_millis(1);
+/// select! {
+///     wait(soon) -> at => assert!(at == soon && Instant::now() >= soon),
+/// }
+/// ```
 impl Selectable for Instant {
     type Output<'a> = Instant;
 
