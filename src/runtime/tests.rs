@@ -149,7 +149,7 @@ impl Pair {
     }
 }
 
-/// Who rises from the poller for one fiber wakes another worker for its place there, unless the poller
+/// Who rises from the poller for a single fiber wakes another worker for its place there, unless the poller
 /// is watched.
 #[test]
 fn a_poller_that_is_watched_is_left_for_a_moment() {

@@ -1,6 +1,7 @@
 //! How a worker goes to sleep and wakes: announce, look once more, sleep.
 
 use super::heirs;
+use super::hold_off::PAYS;
 use super::idle::Left;
 use super::worker::Worker;
 use crate::fiber::{self, Batch};
@@ -33,7 +34,6 @@ impl Worker<'_> {
         } else {
             core.stats.parked.add(1);
             self.sleep(now, look_again);
-            self.leave_bed(false);
         }
         shared.watch.notice();
         self.own().tick.begin(Moment::now());
@@ -53,14 +53,15 @@ impl Worker<'_> {
         self.searching.set(searching);
     }
 
-    /// In the poller if nobody else is there, on the thread otherwise.
+    /// In the poller if nobody else is there, on the thread otherwise; leaves the bed.
     fn sleep(&self, now: Moment, look_again: Option<Duration>) {
         let (core, shared) = (self.held(), self.shared);
         self.trim_stacks(now);
         let timeout = look_again.into_iter().chain(shared.config.park_timeout).min();
         let Some(mut role) = shared.poller.role(|| shared.driver.try_role()) else {
             let left = (self.deadline != Moment::NEVER).then(|| self.deadline.since(now));
-            return core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
+            core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
+            return self.leave_bed(false);
         };
         let mut settled = Batch::new();
         shared.poller.sit(core.index);
@@ -71,18 +72,30 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             shared.driver.wait(&mut role, now, until, &mut settled);
         });
-        let comes_back = match settled.len() {
-            1 => shared.poller.rise_for_one(),
-            _ => {
+        let comes_back = match self.are_few(&settled) {
+            true => shared.poller.rise_for_few(),
+            false => {
                 shared.poller.rise();
                 false
             }
         };
         drop(role);
-        if self.push_settled(settled) && !comes_back {
+        // Before others are woken: it would be the first that is found asleep.
+        self.leave_bed(false);
+        let now = Moment::now();
+        if self.push_settled(settled, now) && !comes_back {
             shared.notify();
         }
-        shared.wake_for_trim(core.index);
+        shared.wake_for_trim(core.index, now);
+    }
+
+    /// Will it be done with them about when another worker, woken for a share of them, would begin?
+    pub(super) fn are_few(&self, settled: &Batch) -> bool {
+        match settled.len() as u64 {
+            0 => false,
+            1 => true,
+            n => n * self.own().tick.average() < PAYS,
+        }
     }
 
     /// Where there is no supervisor, looks for a deadlock if nothing has run since the last sleep;

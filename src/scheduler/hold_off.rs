@@ -10,13 +10,20 @@
 //! worth it, and goes at once for whatever else turns up. (Go waits for 3 us before it takes another's
 //! `runnext`, to the same end.)
 //!
+//! What is carried to and fro runs more slowly, by the misses that this costs, and might not flow any more for that
+//! very reason: then a thief would take it at once, each time. So a thief whose last steal was *short*, that is kept
+//! it busy for less than [`SHORT`], looks on whether the other worker flows or not. It does not where the driver
+//! has brought fibers within the last [`RECENT`]: whom the kernel wakes has nothing in that worker's cache that it
+//! could miss elsewhere.
+//!
 //! What comes of it decides how long the thief looks on next time: if what it took kept it busy for less
 //! time than it had looked on, it was not worth it, and its patience doubles, up to [`MOST`]; else it
 //! begins anew. So fibers that talk to each other all the time are carried away three thousand times a second at
 //! most, and those that do not, once.
 //!
 //! The estimate of the past says nothing about the fiber that runs now. So a worker that has not gone on
-//! for [`STANDS`], because its fiber runs longer than others or its thread has no processor, is robbed.
+//! for [`STANDS`], because its fiber runs longer than others or its thread has no processor, is robbed. A fiber
+//! that uses its budget up, in 128 operations on a channel, takes some 5 us.
 
 use super::core::Core;
 use super::worker::Worker;
@@ -29,7 +36,11 @@ use std::time::Duration;
 pub(super) const FLOWING: u64 = 3_000;
 /// Nanoseconds of work in a queue that are worth a steal in any case.
 pub(super) const PAYS: u64 = 20_000;
-const STANDS: Duration = Duration::from_micros(5);
+const STANDS: Duration = Duration::from_micros(10);
+/// So long ago the driver brought fibers to a worker that lives of them.
+const RECENT: Duration = Duration::from_millis(1);
+/// A steal pays that keeps the thief busy for so long, whatever it took.
+const SHORT: Duration = Duration::from_micros(10);
 const PATIENCE: Duration = Duration::from_micros(20);
 const MOST: Duration = Duration::from_micros(320);
 /// `spin_loop`s between two looks: some hundred nanoseconds.
@@ -41,11 +52,23 @@ pub(super) struct Patience {
     now: Duration,
     /// When it came to its end, and the worker stole.
     ended: Option<Moment>,
+    /// When it stole last.
+    stole: Moment,
 }
 
 impl Patience {
     pub(super) fn new() -> Patience {
-        Patience { now: PATIENCE, ended: None }
+        Patience { now: PATIENCE, ended: None, stole: Moment::PAST }
+    }
+
+    /// The worker has stolen something.
+    pub(super) fn stole(&mut self, now: Moment) {
+        self.stole = now;
+    }
+
+    /// It searches again: was what it stole last not worth it?
+    pub(super) fn was_short(&self, now: Moment) -> bool {
+        now.since(self.stole) < SHORT
     }
 
     /// The worker searches again; returns how long it looks on.
@@ -102,15 +125,19 @@ impl Look {
 }
 
 impl Core {
-    fn flows(&self) -> bool {
+    /// Do its fibers talk to each other, as far as a thief knows? One after a `short` steal thinks so of any that do
+    /// not come from the driver.
+    fn flows(&self, short: Option<Moment>) -> bool {
+        let brought = || Moment::from_nanos(self.brought.load(Ordering::Relaxed));
         self.pace.load(Ordering::Relaxed) < FLOWING
+            || short.is_some_and(|now| now.since(brought()) >= RECENT)
     }
 
     /// Is there something in the ring that a thief should take at once?
-    pub(super) fn pays(&self) -> bool {
+    pub(super) fn pays(&self, short: Option<Moment>) -> bool {
         let queued = self.ring.len() as u64;
         let pace = self.pace.load(Ordering::Relaxed);
-        queued != 0 && (!self.flows() || queued * pace >= PAYS)
+        queued != 0 && (queued * pace >= PAYS || !self.flows(short))
     }
 }
 
@@ -118,15 +145,20 @@ impl Worker<'_> {
     /// Returns when it is time to steal. One thief at a time holds off: where more are free, there is
     /// more to do than one worker does.
     pub(super) fn hold_off(&self) {
-        let Some(victim) = self.others().find(|core| self.is_left_alone(core)) else { return };
+        let start = Moment::now();
+        let short = self.own().patience.was_short(start).then_some(start);
+        let left_alone = |core: &&Core| self.is_left_alone(core, short);
+        let Some(victim) = self.others().find(left_alone) else { return };
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
             return;
         }
-        let start = Moment::now();
         let mut now = start;
         let patience = self.own().patience.again(now);
         let mut look = Look::new(now, patience, victim.stats.dispatched.get());
-        while look.goes_on(now, victim.stats.dispatched.get()) && !self.has_better_to_do() {
+        while look.goes_on(now, victim.stats.dispatched.get())
+            && !self.has_better_to_do(short)
+            && !self.shared.idle.is_parked(victim.index)
+        {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
             now = Moment::now();
         }
@@ -142,13 +174,13 @@ impl Worker<'_> {
         self.shared.cores.iter().filter(move |core| core.index != me)
     }
 
-    fn is_left_alone(&self, core: &Core) -> bool {
-        core.flows() && core.is_open() && !self.shared.idle.is_parked(core.index)
+    fn is_left_alone(&self, core: &Core, short: Option<Moment>) -> bool {
+        core.flows(short) && core.is_open() && !self.shared.idle.is_parked(core.index)
     }
 
-    pub(super) fn has_better_to_do(&self) -> bool {
+    pub(super) fn has_better_to_do(&self, short: Option<Moment>) -> bool {
         let shared = self.shared;
-        self.others().any(|core| core.pays() || shared.has_mail_for_all(core))
+        self.others().any(|core| core.pays(short) || shared.has_mail_for_all(core))
             || !shared.injector.is_empty()
             || !self.held().mailbox.is_empty()
             || shared.is_stopping()

@@ -8,8 +8,8 @@
 //!
 //! # Left for a moment
 //!
-//! Who rises for a single fiber is mostly back in some microseconds. To wake another for that is a
-//! system call and two switches for each event of a busy server. So the poller may be left to nobody
+//! Who rises for a single fiber, or for few that will not take long, is mostly back in some microseconds. To
+//! wake another for that is a system call and two switches for each turn of a busy server. So the poller may be left to nobody
 //! while the supervisor *watches* it: it looks each millisecond, and wakes a worker where nobody has
 //! come back since its last look. It watches while that happens often, and only then.
 //!
@@ -25,7 +25,7 @@ use crate::primitives::thread;
 pub(crate) struct PollerSeat {
     /// The worker in the poller plus one, or 0. Written by the holder of the role.
     sitter: AtomicUsize,
-    /// How often somebody has risen for a single fiber. Written by the holder of the role.
+    /// How often somebody has risen for few fibers. Written by the holder of the role.
     left: AtomicU64,
     /// The supervisor looks after an empty seat.
     watched: AtomicBool,
@@ -54,9 +54,9 @@ impl PollerSeat {
         self.sitter.store(0, Ordering::Relaxed);
     }
 
-    /// As `rise`, for a single fiber. `true` if the poller may be left to nobody meanwhile.
+    /// As `rise`, for few fibers. `true` if the poller may be left to nobody meanwhile.
     #[must_use]
-    pub(super) fn rise_for_one(&self) -> bool {
+    pub(super) fn rise_for_few(&self) -> bool {
         self.left.store(self.left() + 1, Ordering::Relaxed);
         self.rise();
         // Pairs with the fence in `end_watch`.
@@ -64,7 +64,7 @@ impl PollerSeat {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// How often somebody has risen for a single fiber, so far.
+    /// How often somebody has risen for few fibers, so far.
     pub(crate) fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }
@@ -79,7 +79,7 @@ impl PollerSeat {
     #[must_use]
     pub(crate) fn end_watch(&self) -> bool {
         self.watched.store(false, Ordering::Relaxed);
-        // Pairs with the fence in `rise_for_one`.
+        // Pairs with the fence in `rise_for_few`.
         full_fence();
         self.taken_by().is_none()
     }
@@ -137,17 +137,18 @@ mod models {
             // An event: it rises, and is about to run what the event has woken.
             world.seat.rise();
             drop(role);
+            let left = world.idle.unpark(0);
             let mut woken = world.idle.notify(world.seat.taken_by());
-            if world.idle.unpark(0) == Left::Claimed && world.idle.end_search() {
-                // It has woken itself, finds the work, and wakes the next.
-                woken = world.idle.notify(world.seat.taken_by());
+            if left == Left::Claimed && world.idle.end_search() {
+                // Somebody has claimed it, so it counted as searching. It finds the work, and wakes the next.
+                woken = woken.or(world.idle.notify(world.seat.taken_by()));
             }
             let on_thread = other.join().unwrap();
             assert!(!on_thread || woken == Some(1), "nobody is in the poller, nobody comes");
         });
     }
 
-    /// Worker 0 rises for one fiber and leaves the poller to nobody, or wakes worker 1; meanwhile the
+    /// Worker 0 rises for few fibers and leaves the poller to nobody, or wakes worker 1; meanwhile the
     /// watch ends.
     #[test]
     fn who_leaves_the_poller_to_nobody_is_watched_or_replaced() {
@@ -157,7 +158,7 @@ mod models {
             world.seat.sit(0);
             let theirs = Arc::clone(&world);
             let supervisor = loom::thread::spawn(move || theirs.seat.end_watch());
-            let leaves = world.seat.rise_for_one();
+            let leaves = world.seat.rise_for_few();
             let replaces = supervisor.join().unwrap();
             assert!(!leaves || replaces, "nobody is in the poller, nobody comes");
         });

@@ -177,10 +177,13 @@ impl Worker<'_> {
             self.searching.set(true);
         }
         self.hold_off();
-        self.steal().or_else(|| {
-            self.own().patience.forget();
-            self.take_from_injector()
-        })
+        let stolen = self.steal();
+        if stolen.is_some() {
+            self.own().patience.stole(Moment::now());
+            return stolen;
+        }
+        self.own().patience.forget();
+        self.take_from_injector()
     }
 
     /// A searcher that found work stops being one; the last to do so wakes the next.
@@ -207,18 +210,21 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             driver.look(&mut role, now, &mut settled);
         }
-        if self.push_settled(settled) {
+        if self.push_settled(settled, now) {
             self.shared.notify();
         }
         self.own().tick.begin(Moment::now());
     }
 
-    /// Enqueues what a turn of the driver settled; says whether there was anything. Then the caller
+    /// Enqueues what a turn of the driver settled, just `now`; says whether there was anything. Then the caller
     /// wakes another worker, even for a single fiber, and for one that only this worker may run:
     /// whatever it runs now, and however long, somebody takes its place in the poller.
     #[must_use]
-    pub(super) fn push_settled(&self, mut settled: Batch) -> bool {
+    pub(super) fn push_settled(&self, mut settled: Batch, now: Moment) -> bool {
         let some = !settled.is_empty();
+        if some {
+            self.held().brought.store(now.as_nanos(), Ordering::Relaxed);
+        }
         while !settled.is_empty() {
             // Thousands of sleepers stand on pages that the processor does not know: to look several
             // up at once takes hardly longer than one.

@@ -219,8 +219,7 @@ impl Shared {
 
     /// Wakes the workers that sleep over memory of idle stacks for too long; not the caller. What a stalled one
     /// has in mind is another's from now on.
-    pub(super) fn wake_for_trim(&self, except: usize) {
-        let now = Moment::now();
+    pub(super) fn wake_for_trim(&self, except: usize, now: Moment) {
         if self.next_trim(now) > now {
             return;
         }

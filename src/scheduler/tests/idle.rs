@@ -142,12 +142,12 @@ fn only_sleepers_are_woken_for_their_idle_stacks() {
         (0..3).for_each(|index| bench.lies_down(index));
         assert_eq!(bench.shared.next_trim(now), past);
         due(1, future);
-        bench.shared.wake_for_trim(0);
+        bench.shared.wake_for_trim(0, Moment::now());
         let parked = [0, 1, 2, 3].map(|index| bench.shared.idle.is_parked(index));
         assert_eq!(parked, [true, true, false, false], "the caller is awake already");
         due(0, future);
         assert_eq!(bench.shared.next_trim(now), future);
-        bench.shared.wake_for_trim(3);
+        bench.shared.wake_for_trim(3, Moment::now());
         assert_eq!(bench.wakes(), 1, "nothing is due");
     });
 }
@@ -190,7 +190,7 @@ fn who_sleeps_again_is_woken_for_its_idle_stacks() {
                     let mut settled = Batch::new();
                     shared.driver.wait(&mut role, now, until, &mut settled);
                     slept = shared.idle.is_parked(1) || Moment::now() >= limit;
-                    shared.wake_for_trim(0);
+                    shared.wake_for_trim(0, Moment::now());
                 }
             });
             // It has set its alarm, and looked again.
@@ -203,5 +203,34 @@ fn who_sleeps_again_is_woken_for_its_idle_stacks() {
             bench.workers[1].park(&|| false);
         });
         assert!(bench.workers[1].searching.get() && Moment::now() < limit, "nobody woke it");
+    });
+}
+
+/// A single fiber always; more by what fibers have taken of late.
+#[test]
+fn for_few_short_fibers_nobody_need_be_woken() {
+    use super::Fibers;
+    bench(config(2), 0, |bench| {
+        let worker = &bench.workers[0];
+        let settled = |count| Fibers::new(count);
+        let are_few = |fibers: &Fibers| {
+            let mut batch = Batch::new();
+            fibers.0.iter().for_each(|fiber| batch.push(*fiber));
+            let few = worker.are_few(&batch);
+            while batch.pop().is_some() {}
+            few
+        };
+        let [none, one, three, ten] = [0, 1, 3, 10].map(settled);
+        let all = || [&none, &one, &three, &ten].map(are_few);
+        assert_eq!(all(), [false, true, false, false], "nobody knows them yet");
+        let mut now = Moment::now();
+        for _ in 0..20 {
+            worker.own().tick.injector_looked(now);
+            worker.own().tick.begin(now);
+            (0..8).for_each(|_| assert!(worker.own().tick.dispatch()));
+            now = now.saturating_add(Duration::from_micros(8 * 3));
+            worker.own().tick.finish(now);
+        }
+        assert_eq!(all(), [false, true, true, false], "three microseconds each");
     });
 }

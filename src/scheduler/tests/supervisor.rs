@@ -345,7 +345,7 @@ fn what_a_stalled_worker_has_in_mind_is_left_to_the_others() {
         core.gate.mark_stalled();
         assert_eq!(bench.shared.crew.stall(|| None), None);
         assert_eq!(bench.shared.next_trim(Moment::now()), past);
-        bench.shared.wake_for_trim(1);
+        bench.shared.wake_for_trim(1, Moment::now());
         assert!(bench.shared.stacks_left.load(Ordering::Relaxed));
         assert_eq!((core.trim_due.load(Ordering::Relaxed), bench.wakes()), (never, 1));
         assert!(worker.keeps_core() && worker.own().stacks.has_news());
@@ -375,7 +375,7 @@ fn no_hook_runs_in_a_watch() {
     config.on_stall = Some(Arc::new(|_: &Stall| {
         // SAFETY: the test's, which waits for the hook.
         let poller = unsafe { &*POLLER.load(Ordering::Relaxed) };
-        *WATCHED.lock().unwrap() = Some(poller.rise_for_one());
+        *WATCHED.lock().unwrap() = Some(poller.rise_for_few());
     }));
     bench(config, 1, |bench| {
         bench.shared.set_starter(Starter(Box::new(|_, _| Ok(()))));
@@ -383,10 +383,10 @@ fn no_hook_runs_in_a_watch() {
         POLLER.store(ptr::from_ref(poller).cast_mut(), Ordering::Relaxed);
         let mut supervisor = Supervisor::new(bench.shared, PERIOD);
         for _ in 0..1_000 {
-            let _ = poller.rise_for_one();
+            let _ = poller.rise_for_few();
         }
         supervisor.decide_on_watch(Some(PERIOD / 4));
-        assert!(poller.rise_for_one());
+        assert!(poller.rise_for_few());
         bench.lies_down(1);
         bench.runs(0);
         for look in 0..=3 {
@@ -407,16 +407,16 @@ fn the_watch_ends_with_the_supervisor() {
         let mut supervisor = Supervisor::new(bench.shared, PERIOD);
         bench.lies_down(1);
         for _ in 0..1000 {
-            let _ = poller.rise_for_one();
+            let _ = poller.rise_for_few();
         }
         supervisor.decide_on_watch(Some(PERIOD / 4));
-        assert!(poller.rise_for_one(), "it watches");
+        assert!(poller.rise_for_few(), "it watches");
         let unwinding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _supervisor = supervisor;
             std::panic::resume_unwind(Box::new(()));
         }));
         assert!(unwinding.is_err());
-        assert!(!poller.rise_for_one());
+        assert!(!poller.rise_for_few());
         assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
     });
 }
@@ -431,10 +431,10 @@ fn a_poller_that_is_often_left_is_watched() {
         let mut supervisor = Supervisor::new(bench.shared, PERIOD);
         let mut is_watched_after = |times: usize, pause| {
             for _ in 0..times {
-                let _ = poller.rise_for_one();
+                let _ = poller.rise_for_few();
             }
             supervisor.decide_on_watch(pause);
-            poller.rise_for_one()
+            poller.rise_for_few()
         };
         bench.lies_down(1);
         assert!(!is_watched_after(100, pause), "that is just four");
