@@ -10,6 +10,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use crate::peer;
 use crate::run::Run;
 
 const ANSWER: &[u8] =
@@ -30,6 +31,7 @@ pub enum Answer {
 /// Serves until the process is ended.
 pub fn serve(run: Run, answer: Answer) -> f64 {
     let listener = TcpListener::bind(run.addr).expect("the address is free");
+    peer::deepen(&listener);
     listener.set_nonblocking(true).expect("a socket");
     std::thread::scope(|s| {
         let threads: Vec<_> =

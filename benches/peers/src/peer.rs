@@ -4,6 +4,9 @@
 //! printed, and what a runtime takes to end is no part of any case.
 
 use std::future::Future;
+use std::os::fd::AsFd;
+
+use socket2::SockRef;
 
 use crate::run::Run;
 
@@ -99,4 +102,9 @@ pub fn on_may<T: Send + 'static>(run: Run, f: impl FnOnce() -> T + Send + 'stati
 pub fn on_threads<T>(run: Run, f: impl FnOnce() -> T) -> T {
     threads(run);
     f()
+}
+
+/// Lets as many connections wait at a listener as at volt's and Go's.
+pub fn deepen(listener: &impl AsFd) {
+    SockRef::from(listener).listen(4096).expect("it listens already");
 }

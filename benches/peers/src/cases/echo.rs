@@ -78,6 +78,7 @@ fn volt(run: Run) -> f64 {
 fn tokio(run: Run) -> f64 {
     peer::on_tokio(run, async move {
         let listener = tokio::net::TcpListener::bind(run.addr).await.unwrap();
+        peer::deepen(&listener);
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             tokio::spawn(async move {
@@ -97,6 +98,7 @@ fn tokio(run: Run) -> f64 {
 fn may(run: Run) -> f64 {
     peer::on_may(run, move || {
         let listener = may::net::TcpListener::bind(run.addr).unwrap();
+        peer::deepen(listener.inner());
         loop {
             let (mut stream, _) = listener.accept().unwrap();
             may::go!(move || -> std::io::Result<()> {
@@ -116,6 +118,7 @@ fn may(run: Run) -> f64 {
 fn threads(run: Run) -> f64 {
     peer::threads(run);
     let listener = std::net::TcpListener::bind(run.addr).unwrap();
+    peer::deepen(&listener);
     loop {
         let (mut stream, _) = listener.accept().unwrap();
         std::thread::spawn(move || -> std::io::Result<()> {

@@ -97,6 +97,7 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
 fn tokio(run: Run) -> f64 {
     peer::on_tokio(run, async move {
         let listener = tokio::net::TcpListener::bind(run.addr).await.unwrap();
+        peer::deepen(&listener);
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             tokio::spawn(async move {
