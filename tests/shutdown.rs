@@ -222,15 +222,18 @@ fn what_waits_behind_one_that_is_stuck_is_named() {
             released.recv().unwrap();
         });
         starts.recv().unwrap();
-        let behind = runtime.go(|| ());
+        let (behind, line) = (runtime.go(|| ()), line!());
+        let handle = runtime.handle().clone();
         let releases = std::thread::spawn(move || {
-            std::thread::sleep(SHORT);
+            // Nothing is spawned any more once the shutdown has begun.
+            until_true("the shutdown", || handle.go(|| ()).is_finished());
             release.send(()).unwrap();
         });
         let error = runtime.shutdown(Duration::ZERO).unwrap_err();
         releases.join().unwrap();
-        let named = |what| error.unfinished.iter().filter(|f| f.waits_for == Some(what)).count();
-        assert_eq!(named("its start"), 1, "{error}");
+        let is_behind = |f: &&volt::runtime::FiberReport| f.site.line() == line;
+        let named: Vec<_> = error.unfinished.iter().filter(is_behind).collect();
+        assert!(named.len() == 1 && named[0].waits_for == Some("its start"), "{error}");
         stuck.join().unwrap();
         assert!(behind.join().is_err());
     });

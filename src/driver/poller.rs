@@ -64,9 +64,14 @@ impl Driver {
         self.role.try_lock().map(Role)
     }
 
+    /// Are there sockets that somebody has waited for?
+    pub(crate) fn has_sources(&self) -> bool {
+        self.slots.any_in_use()
+    }
+
     /// Looks at sockets and timers without waiting.
     pub(crate) fn look(&self, role: &mut Role<'_>, now: Moment, settled: &mut Batch) {
-        if self.slots.any_in_use() {
+        if self.has_sources() {
             self.poll(role, Some(Duration::ZERO), settled);
         }
         self.timers.expire(now, settled);

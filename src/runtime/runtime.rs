@@ -233,8 +233,8 @@ impl Runtime {
         }
         shared.drop_unstarted();
         scheduler::bequeath();
-        let unstarted = shared.take_unstarted();
-        match shared.live() + unstarted.count {
+        let (live, unstarted) = shared.unfinished();
+        match live + unstarted.count {
             0 if threads.is_empty() => Ok(()),
             fibers => {
                 let mut unfinished = shared.fibers(LISTED);

@@ -13,6 +13,9 @@ use std::time::Duration;
 /// How long a worker without supervisor sleeps before it looks for a deadlock.
 const QUIET: Duration = Duration::from_millis(50);
 
+/// More fibers from the poller are many, however short they have been of late.
+const FEW: u64 = 8;
+
 impl Worker<'_> {
     pub(super) fn park(&self, done: &dyn Fn() -> bool) {
         let (core, shared) = (self.held(), self.shared);
@@ -72,21 +75,18 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             shared.driver.wait(&mut role, now, until, &mut settled);
         });
-        let comes_back = match self.are_few(&settled) {
+        let few = self.are_few(&settled);
+        match few {
             true => shared.poller.rise_for_few(),
-            false => {
-                shared.poller.rise();
-                false
-            }
-        };
+            false => shared.poller.rise(),
+        }
         drop(role);
         // Before others are woken: it would be the first that is found asleep.
         self.leave_bed(false);
-        let now = Moment::now();
-        if self.push_settled(settled, now) && !comes_back {
+        if self.push_settled(settled) && !(few && shared.poller.is_watched()) {
             shared.notify();
         }
-        shared.wake_for_trim(core.index, now);
+        shared.wake_for_trim(core.index);
     }
 
     /// Will it be done with them about when another worker, woken for a share of them, would begin?
@@ -94,7 +94,7 @@ impl Worker<'_> {
         match settled.len() as u64 {
             0 => false,
             1 => true,
-            n => n * self.own().tick.average() < PAYS,
+            n => n <= FEW && n * self.own().tick.average() < PAYS,
         }
     }
 

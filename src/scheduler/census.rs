@@ -85,6 +85,11 @@ impl fmt::Display for FiberReport {
 }
 
 impl FiberReport {
+    /// Of a fiber that nobody will run.
+    pub(super) fn of_unstarted(fiber: FiberPtr) -> FiberReport {
+        FiberReport { waits_for: Some("its start"), ..FiberReport::new(fiber) }
+    }
+
     /// Of a fiber that does not wait.
     fn new(fiber: FiberPtr) -> FiberReport {
         FiberReport {
@@ -107,11 +112,10 @@ pub(crate) struct Unstarted {
 }
 
 impl Unstarted {
-    pub(super) fn add(&mut self, fiber: FiberPtr) {
+    pub(super) fn add(&mut self, report: FiberReport) {
         self.count += 1;
         if self.fibers.len() < LISTED {
-            let waits_for = Some("its start");
-            self.fibers.push(FiberReport { waits_for, ..FiberReport::new(fiber) });
+            self.fibers.push(report);
         }
     }
 }

@@ -44,8 +44,6 @@ pub(crate) struct Core {
     /// How long a fiber runs here between two scheduling points, in nanoseconds, as the worker
     /// estimated it last: for thieves.
     pub(super) pace: AtomicU64,
-    /// When the driver's turn last brought fibers to the worker, in nanoseconds of the clock: for thieves.
-    pub(super) brought: AtomicU64,
     /// How often fibers were taken from here to other queues.
     pub(super) robbed: AtomicU32,
     /// The spawn site of the fiber that has stalled the worker. Written by the supervisor before the
@@ -89,7 +87,6 @@ impl Core {
             parker: Parker::new(),
             stats: CachePadded::new(Stats::default()),
             pace: AtomicU64::new(tick.average()),
-            brought: AtomicU64::new(0),
             robbed: AtomicU32::new(0),
             trim_due: AtomicU64::new(Moment::NEVER.as_nanos()),
             stalled_site: AtomicPtr::new(ptr::null_mut()),

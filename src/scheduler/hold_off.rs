@@ -12,9 +12,9 @@
 //!
 //! What is carried to and fro runs more slowly, by the misses that this costs, and might not flow any more for that
 //! very reason: then a thief would take it at once, each time. So a thief whose last steal was *short*, that is kept
-//! it busy for less than [`SHORT`], looks on whether the other worker flows or not. It does not where the driver
-//! has brought fibers within the last [`RECENT`]: whom the kernel wakes has nothing in that worker's cache that it
-//! could miss elsewhere.
+//! it busy for less than [`SHORT`], looks on whether the other worker flows or not. But not where the runtime has
+//! sockets: while it looks on and the other one runs, nobody is in the poller (echo over 100 connections lost a
+//! tenth of its rate, measured).
 //!
 //! What comes of it decides how long the thief looks on next time: if what it took kept it busy for less
 //! time than it had looked on, it was not worth it, and its patience doubles, up to [`MOST`]; else it
@@ -22,7 +22,8 @@
 //! most, and those that do not, once.
 //!
 //! The estimate of the past says nothing about the fiber that runs now. So a worker that has not gone on
-//! for [`STANDS`], because its fiber runs longer than others or its thread has no processor, is robbed. A fiber
+//! for [`STANDS`], because its fiber runs longer than others or its thread has no processor, is robbed, if it is
+//! the one that is looked at; the others are by what their queues are worth. A fiber
 //! that uses its budget up, in 128 operations on a channel, takes some 5 us.
 
 use super::core::Core;
@@ -37,8 +38,6 @@ pub(super) const FLOWING: u64 = 3_000;
 /// Nanoseconds of work in a queue that are worth a steal in any case.
 pub(super) const PAYS: u64 = 20_000;
 const STANDS: Duration = Duration::from_micros(10);
-/// So long ago the driver brought fibers to a worker that lives of them.
-const RECENT: Duration = Duration::from_millis(1);
 /// A steal pays that keeps the thief busy for so long, whatever it took.
 const SHORT: Duration = Duration::from_micros(10);
 const PATIENCE: Duration = Duration::from_micros(20);
@@ -125,16 +124,13 @@ impl Look {
 }
 
 impl Core {
-    /// Do its fibers talk to each other, as far as a thief knows? One after a `short` steal thinks so of any that do
-    /// not come from the driver.
-    fn flows(&self, short: Option<Moment>) -> bool {
-        let brought = || Moment::from_nanos(self.brought.load(Ordering::Relaxed));
-        self.pace.load(Ordering::Relaxed) < FLOWING
-            || short.is_some_and(|now| now.since(brought()) >= RECENT)
+    /// Do its fibers talk to each other, as far as a thief knows? One after a `short` steal thinks so of any.
+    fn flows(&self, short: bool) -> bool {
+        short || self.pace.load(Ordering::Relaxed) < FLOWING
     }
 
     /// Is there something in the ring that a thief should take at once?
-    pub(super) fn pays(&self, short: Option<Moment>) -> bool {
+    pub(super) fn pays(&self, short: bool) -> bool {
         let queued = self.ring.len() as u64;
         let pace = self.pace.load(Ordering::Relaxed);
         queued != 0 && (queued * pace >= PAYS || !self.flows(short))
@@ -146,7 +142,7 @@ impl Worker<'_> {
     /// more to do than one worker does.
     pub(super) fn hold_off(&self) {
         let start = Moment::now();
-        let short = self.own().patience.was_short(start).then_some(start);
+        let short = self.own().patience.was_short(start) && !self.shared.driver.has_sources();
         let left_alone = |core: &&Core| self.is_left_alone(core, short);
         let Some(victim) = self.others().find(left_alone) else { return };
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
@@ -156,7 +152,7 @@ impl Worker<'_> {
         let patience = self.own().patience.again(now);
         let mut look = Look::new(now, patience, victim.stats.dispatched.get());
         while look.goes_on(now, victim.stats.dispatched.get())
-            && !self.has_better_to_do(short)
+            && !self.has_better_to_do(victim, short)
             && !self.shared.idle.is_parked(victim.index)
         {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
@@ -174,13 +170,15 @@ impl Worker<'_> {
         self.shared.cores.iter().filter(move |core| core.index != me)
     }
 
-    fn is_left_alone(&self, core: &Core, short: Option<Moment>) -> bool {
+    fn is_left_alone(&self, core: &Core, short: bool) -> bool {
         core.flows(short) && core.is_open() && !self.shared.idle.is_parked(core.index)
     }
 
-    pub(super) fn has_better_to_do(&self, short: Option<Moment>) -> bool {
+    /// Than to look on at `victim`: only of that one it knows whether it goes on.
+    pub(super) fn has_better_to_do(&self, victim: &Core, short: bool) -> bool {
         let shared = self.shared;
-        self.others().any(|core| core.pays(short) || shared.has_mail_for_all(core))
+        let pays = |core: &Core| core.pays(short && core.index == victim.index);
+        self.others().any(|core| pays(core) || shared.has_mail_for_all(core))
             || !shared.injector.is_empty()
             || !self.held().mailbox.is_empty()
             || shared.is_stopping()

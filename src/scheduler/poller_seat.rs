@@ -9,13 +9,15 @@
 //! # Left for a moment
 //!
 //! Who rises for a single fiber, or for few that will not take long, is mostly back in some microseconds. To
-//! wake another for that is a system call and two switches for each turn of a busy server. So the poller may be left to nobody
-//! while the supervisor *watches* it: it looks each millisecond, and wakes a worker where nobody has
-//! come back since its last look. It watches while that happens often, and only then.
+//! wake another for that is a system call and two switches for each turn of a busy server. So the poller may be
+//! left to nobody, and the fibers be told of to nobody, while the supervisor *watches*: it looks each millisecond,
+//! and wakes a worker if nobody has risen so since its last look, and the seat is empty or something is queued. It
+//! watches while that happens often, and only then.
 //!
-//! Who rises empties the seat, full fence, reads `watched`. Who ends the watch stores that, full fence,
-//! reads the seat. Of the two reads one sees the other's store: either a worker is woken by the one who
-//! rises, or by the one who has ended the watch.
+//! Who rises empties the seat, pushes the fibers, full fence, reads `watched`. Who ends the watch stores that, full
+//! fence, reads the seat and the queues. Of the two reads one sees the other's store: either a worker is woken by
+//! the one who rises, or by the one who has ended the watch. The queues too: another worker may have sat down
+//! between the first two steps, and looked at the queues before that.
 
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::sync::full_fence;
@@ -54,11 +56,16 @@ impl PollerSeat {
         self.sitter.store(0, Ordering::Relaxed);
     }
 
-    /// As `rise`, for few fibers. `true` if the poller may be left to nobody meanwhile.
-    #[must_use]
-    pub(super) fn rise_for_few(&self) -> bool {
+    /// As `rise`, for few fibers.
+    pub(super) fn rise_for_few(&self) {
         self.left.store(self.left() + 1, Ordering::Relaxed);
         self.rise();
+    }
+
+    /// Asked by who has risen for few fibers and pushed them: may the poller be left to nobody meanwhile, and the
+    /// fibers be told of to nobody?
+    #[must_use]
+    pub(super) fn is_watched(&self) -> bool {
         // Pairs with the fence in `end_watch`.
         full_fence();
         self.watched.load(Ordering::Relaxed)
@@ -74,12 +81,12 @@ impl PollerSeat {
         self.watched.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the watch. `true` if the seat is empty: then the caller wakes a worker, since who has left it
-    /// may have counted on the watch.
+    /// Ends the watch. `true` if the seat is empty. Then, or if something is queued, the caller wakes a worker: who
+    /// has left the seat may have counted on the watch.
     #[must_use]
     pub(crate) fn end_watch(&self) -> bool {
         self.watched.store(false, Ordering::Relaxed);
-        // Pairs with the fence in `rise_for_few`.
+        // Pairs with the fence in `is_watched`.
         full_fence();
         self.taken_by().is_none()
     }
@@ -112,10 +119,16 @@ mod models {
         seat: PollerSeat,
         role: Mutex<()>,
         idle: Idle,
+        queued: AtomicBool,
     }
 
     fn world() -> Arc<World> {
-        Arc::new(World { seat: PollerSeat::new(), role: Mutex::new(()), idle: Idle::new(2, 2) })
+        Arc::new(World {
+            seat: PollerSeat::new(),
+            role: Mutex::new(()),
+            idle: Idle::new(2, 2),
+            queued: AtomicBool::new(false),
+        })
     }
 
     /// Worker 1 parks: true if it sleeps on its thread, with nothing to wake it but a claim.
@@ -148,19 +161,31 @@ mod models {
         });
     }
 
-    /// Worker 0 rises for few fibers and leaves the poller to nobody, or wakes worker 1; meanwhile the
-    /// watch ends.
+    /// Worker 0 rises for few fibers and tells nobody of them; meanwhile the watch ends, and worker 1 may sit down.
     #[test]
     fn who_leaves_the_poller_to_nobody_is_watched_or_replaced() {
         check(3, || {
             let world = world();
             world.seat.watch();
+            let role = world.role.lock();
             world.seat.sit(0);
             let theirs = Arc::clone(&world);
-            let supervisor = loom::thread::spawn(move || theirs.seat.end_watch());
-            let leaves = world.seat.rise_for_few();
+            let supervisor = loom::thread::spawn(move || {
+                theirs.seat.end_watch() || theirs.queued.load(Ordering::Relaxed)
+            });
+            let theirs = Arc::clone(&world);
+            let other = loom::thread::spawn(move || {
+                if let Some(_role) = theirs.role.try_lock() {
+                    theirs.seat.sit(1);
+                }
+            });
+            world.seat.rise_for_few();
+            drop(role);
+            world.queued.store(true, Ordering::Relaxed);
+            let leaves = world.seat.is_watched();
+            other.join().unwrap();
             let replaces = supervisor.join().unwrap();
-            assert!(!leaves || replaces, "nobody is in the poller, nobody comes");
+            assert!(!leaves || replaces, "nobody is told, nobody comes");
         });
     }
 

@@ -210,21 +210,18 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             driver.look(&mut role, now, &mut settled);
         }
-        if self.push_settled(settled, now) {
+        if self.push_settled(settled) {
             self.shared.notify();
         }
         self.own().tick.begin(Moment::now());
     }
 
-    /// Enqueues what a turn of the driver settled, just `now`; says whether there was anything. Then the caller
-    /// wakes another worker, even for a single fiber, and for one that only this worker may run:
-    /// whatever it runs now, and however long, somebody takes its place in the poller.
+    /// Enqueues what a turn of the driver settled; says whether there was anything. Then the caller
+    /// wakes another worker, even for a single fiber, and for one that only this worker may run: whatever it runs
+    /// now, and however long, somebody takes its place in the poller. But for few, where the poller is watched.
     #[must_use]
-    pub(super) fn push_settled(&self, mut settled: Batch, now: Moment) -> bool {
+    pub(super) fn push_settled(&self, mut settled: Batch) -> bool {
         let some = !settled.is_empty();
-        if some {
-            self.held().brought.store(now.as_nanos(), Ordering::Relaxed);
-        }
         while !settled.is_empty() {
             // Thousands of sleepers stand on pages that the processor does not know: to look several
             // up at once takes hardly longer than one.

@@ -1,6 +1,6 @@
 //! What all workers of a runtime share.
 
-use super::census::Unstarted;
+use super::census::{FiberReport, Unstarted};
 use super::config::{Config, Migrate};
 use super::core::Core;
 use super::cores::Cores;
@@ -193,14 +193,24 @@ impl Shared {
         self.idle.counts().0
     }
 
-    /// Wakes a worker for the poller if it is empty, and was left last before it had been left `before`
-    /// times; returns how often it has been left.
+    /// A look of the watch: wakes a worker if the poller was left last before it had been left `before` times, and
+    /// is empty, or something is queued of which nobody may have been told. Returns how often it has been left.
     pub(crate) fn look_after_poller(&self, before: u64) -> u64 {
         let left = self.poller.left();
-        if left == before && self.poller.taken_by().is_none() {
+        if left == before && (self.poller.taken_by().is_none() || self.is_any_queued()) {
             self.notify();
         }
         left
+    }
+
+    pub(super) fn end_watch(&self) {
+        if self.poller.end_watch() || self.is_any_queued() {
+            self.notify();
+        }
+    }
+
+    fn is_any_queued(&self) -> bool {
+        !self.injector.is_empty() || self.cores.iter().any(|core| self.has_loot(core))
     }
 
     /// When the next worker should give memory of idle stacks back, as of `now`.
@@ -219,7 +229,8 @@ impl Shared {
 
     /// Wakes the workers that sleep over memory of idle stacks for too long; not the caller. What a stalled one
     /// has in mind is another's from now on.
-    pub(super) fn wake_for_trim(&self, except: usize, now: Moment) {
+    pub(super) fn wake_for_trim(&self, except: usize) {
+        let now = Moment::now();
         if self.next_trim(now) > now {
             return;
         }
@@ -369,9 +380,10 @@ impl Shared {
         }
     }
 
-    /// Those that have been ended before they could start, so far.
-    pub(crate) fn take_unstarted(&self) -> Unstarted {
-        std::mem::take(&mut self.unstarted.lock())
+    /// How many have not ended, and those that have been ended before they could start.
+    pub(crate) fn unfinished(&self) -> (u64, Unstarted) {
+        let mut unstarted = self.unstarted.lock();
+        (self.live(), std::mem::take(&mut unstarted))
     }
 
     /// Nobody will run `fiber`. One that has not started ends here, and its join says why; one that
@@ -387,10 +399,14 @@ impl Shared {
             return;
         }
         let payload = "the runtime was shut down before the fiber could start";
-        self.unstarted.lock().add(fiber);
+        let report = FiberReport::of_unstarted(fiber);
         // SAFETY: just started, not run.
         let woken = unsafe { fiber::fail(fiber, Box::new(payload)) };
+        // Under one lock, so that it is counted once: as alive or as one that never started.
+        let mut unstarted = self.unstarted.lock();
+        unstarted.add(report);
         self.outside.finished.add_shared(1);
+        drop(unstarted);
         woken.each(super::wake);
     }
 

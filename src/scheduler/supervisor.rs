@@ -200,7 +200,7 @@ impl Supervisor<'_> {
         let often = pause.is_some_and(often);
         match (self.watches_poller, often) {
             (false, true) => poller.watch(),
-            (true, false) if poller.end_watch() => self.shared.notify(),
+            (true, false) => self.shared.end_watch(),
             _ => {}
         }
         self.watches_poller = often;

@@ -34,7 +34,7 @@
 //! | `WaitGroup::wait` | unwinds, and has left the group |
 //! | `Notify::notified`, `Event::wait` | unwinds; a notification goes to another, or is kept |
 //! | `mpsc` `SyncSender::send` | unwinds; the value is dropped, and was not received |
-//! | `recv...` of every channel | unwinds; the value stays in the channel |
+//! | `recv...` of every channel | unwinds; the value stays in the channel (`oneshot`'s `recv` takes the channel with it: a value that came just before is returned, a later one comes back to its sender) |
 //! | `watch` `changed`, `borrow`, `send...`, `closed` | unwinds; nothing was sent or seen |
 //! | `watch` `wait_for` | unwinds; the values that its condition has refused are seen |
 //! | `try_...`, guards and permits that are dropped, `notify_...` | never wait |

@@ -118,7 +118,9 @@ impl<T> Receiver<T> {
     ///
     /// # Cancellation
     ///
-    /// Unwinds if it would have to wait; what is sent from then on comes back to the sender.
+    /// Unwinds if it would have to wait; what is sent from then on comes back to the sender. A value that came just
+    /// before is returned; under a timeout or a token that has ended the wait it then goes with what their closure
+    /// returns. [`recv_timeout`](Receiver::recv_timeout) leaves it in the channel.
     ///
     /// ```
     /// let (sender, receiver) = volt::sync::oneshot::channel();

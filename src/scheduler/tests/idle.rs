@@ -142,12 +142,12 @@ fn only_sleepers_are_woken_for_their_idle_stacks() {
         (0..3).for_each(|index| bench.lies_down(index));
         assert_eq!(bench.shared.next_trim(now), past);
         due(1, future);
-        bench.shared.wake_for_trim(0, Moment::now());
+        bench.shared.wake_for_trim(0);
         let parked = [0, 1, 2, 3].map(|index| bench.shared.idle.is_parked(index));
         assert_eq!(parked, [true, true, false, false], "the caller is awake already");
         due(0, future);
         assert_eq!(bench.shared.next_trim(now), future);
-        bench.shared.wake_for_trim(3, Moment::now());
+        bench.shared.wake_for_trim(3);
         assert_eq!(bench.wakes(), 1, "nothing is due");
     });
 }
@@ -190,7 +190,7 @@ fn who_sleeps_again_is_woken_for_its_idle_stacks() {
                     let mut settled = Batch::new();
                     shared.driver.wait(&mut role, now, until, &mut settled);
                     slept = shared.idle.is_parked(1) || Moment::now() >= limit;
-                    shared.wake_for_trim(0, Moment::now());
+                    shared.wake_for_trim(0);
                 }
             });
             // It has set its alarm, and looked again.

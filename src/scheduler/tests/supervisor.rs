@@ -345,7 +345,7 @@ fn what_a_stalled_worker_has_in_mind_is_left_to_the_others() {
         core.gate.mark_stalled();
         assert_eq!(bench.shared.crew.stall(|| None), None);
         assert_eq!(bench.shared.next_trim(Moment::now()), past);
-        bench.shared.wake_for_trim(1, Moment::now());
+        bench.shared.wake_for_trim(1);
         assert!(bench.shared.stacks_left.load(Ordering::Relaxed));
         assert_eq!((core.trim_due.load(Ordering::Relaxed), bench.wakes()), (never, 1));
         assert!(worker.keeps_core() && worker.own().stacks.has_news());
@@ -366,6 +366,37 @@ fn a_run_begins_with_the_core_with_which_the_last_one_has_ended() {
     assert_eq!(run(), Some(0));
 }
 
+/// May who rises for few fibers leave the poller to nobody?
+fn leaves(poller: &PollerSeat) -> bool {
+    poller.rise_for_few();
+    poller.is_watched()
+}
+
+/// Who has risen for few fibers told nobody of them, and the first of them does not stop; another worker sat down in the
+/// poller before they were pushed.
+#[test]
+fn what_nobody_was_told_of_is_seen_by_the_watch() {
+    bench(config(2), 1, |bench| {
+        let poller = &bench.shared.poller;
+        bench.lies_down(1);
+        poller.sit(1);
+        let left = bench.shared.look_after_poller(poller.left());
+        assert_eq!(bench.wakes(), 0, "nothing is queued");
+        bench.fill_ring(0, [0]);
+        bench.shared.look_after_poller(left + 1);
+        assert_eq!(bench.wakes(), 0, "it has just been left");
+        bench.shared.look_after_poller(left);
+        assert_eq!(bench.wakes(), 1);
+        bench.workers[1].leave_bed(false);
+        bench.workers[1].stop_searching();
+        bench.lies_down(1);
+        bench.shared.end_watch();
+        assert_eq!(bench.wakes(), 2, "the watch ends");
+        bench.workers[1].leave_bed(false);
+        assert_eq!(bench.find(0), Some(0));
+    });
+}
+
 /// The hook runs on the supervisor's thread, for as long as it likes: the poller is not left to it.
 #[test]
 fn no_hook_runs_in_a_watch() {
@@ -375,7 +406,7 @@ fn no_hook_runs_in_a_watch() {
     config.on_stall = Some(Arc::new(|_: &Stall| {
         // SAFETY: the test's, which waits for the hook.
         let poller = unsafe { &*POLLER.load(Ordering::Relaxed) };
-        *WATCHED.lock().unwrap() = Some(poller.rise_for_few());
+        *WATCHED.lock().unwrap() = Some(leaves(poller));
     }));
     bench(config, 1, |bench| {
         bench.shared.set_starter(Starter(Box::new(|_, _| Ok(()))));
@@ -383,10 +414,10 @@ fn no_hook_runs_in_a_watch() {
         POLLER.store(ptr::from_ref(poller).cast_mut(), Ordering::Relaxed);
         let mut supervisor = Supervisor::new(bench.shared, PERIOD);
         for _ in 0..1_000 {
-            let _ = poller.rise_for_few();
+            poller.rise_for_few();
         }
         supervisor.decide_on_watch(Some(PERIOD / 4));
-        assert!(poller.rise_for_few());
+        assert!(leaves(poller));
         bench.lies_down(1);
         bench.runs(0);
         for look in 0..=3 {
@@ -407,16 +438,16 @@ fn the_watch_ends_with_the_supervisor() {
         let mut supervisor = Supervisor::new(bench.shared, PERIOD);
         bench.lies_down(1);
         for _ in 0..1000 {
-            let _ = poller.rise_for_few();
+            poller.rise_for_few();
         }
         supervisor.decide_on_watch(Some(PERIOD / 4));
-        assert!(poller.rise_for_few(), "it watches");
+        assert!(leaves(poller), "it watches");
         let unwinding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _supervisor = supervisor;
             std::panic::resume_unwind(Box::new(()));
         }));
         assert!(unwinding.is_err());
-        assert!(!poller.rise_for_few());
+        assert!(!leaves(poller));
         assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
     });
 }
@@ -431,10 +462,10 @@ fn a_poller_that_is_often_left_is_watched() {
         let mut supervisor = Supervisor::new(bench.shared, PERIOD);
         let mut is_watched_after = |times: usize, pause| {
             for _ in 0..times {
-                let _ = poller.rise_for_few();
+                poller.rise_for_few();
             }
             supervisor.decide_on_watch(pause);
-            poller.rise_for_few()
+            leaves(poller)
         };
         bench.lies_down(1);
         assert!(!is_watched_after(100, pause), "that is just four");
