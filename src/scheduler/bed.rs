@@ -83,6 +83,7 @@ impl Worker<'_> {
         drop(role);
         // Before others are woken: it would be the first that is found asleep.
         self.leave_bed(false);
+        // In this order: see `poller_seat`.
         if self.push_settled(settled) && !(few && shared.poller.is_watched()) {
             shared.notify();
         }

@@ -78,6 +78,14 @@ impl Parker {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+impl Parker {
+    /// Has it announced its sleep, and not been unparked since?
+    pub(crate) fn is_asleep(&self) -> bool {
+        matches!(self.state.load(Ordering::Acquire), ON_THREAD | IN_POLLER)
+    }
+}
+
 #[cfg(all(test, loom))]
 #[path = "parker_models.rs"]
 mod models;

@@ -189,8 +189,8 @@ impl Shared {
     }
 
     #[cfg(test)]
-    pub(crate) fn parked_workers(&self) -> u64 {
-        self.idle.counts().0
+    pub(crate) fn sleeping_workers(&self) -> usize {
+        self.cores.iter().filter(|core| core.parker.is_asleep()).count()
     }
 
     /// A look of the watch: wakes a worker if the poller was left last before it had been left `before` times, and
