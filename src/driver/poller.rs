@@ -64,7 +64,7 @@ impl Driver {
         self.role.try_lock().map(Role)
     }
 
-    /// Are there sockets that somebody has waited for?
+    /// Are there descriptors that somebody has waited for? They count until they are closed.
     pub(crate) fn has_sources(&self) -> bool {
         self.slots.any_in_use()
     }

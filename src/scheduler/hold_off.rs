@@ -11,10 +11,10 @@
 //! `runnext`, to the same end.)
 //!
 //! What is carried to and fro runs more slowly, by the misses that this costs, and might not flow any more for that
-//! very reason: then a thief would take it at once, each time. So a thief whose last steal was *short*, that is kept
-//! it busy for less than [`SHORT`], looks on whether the other worker flows or not. But not where the runtime has
-//! sockets: while it looks on and the other one runs, nobody is in the poller (echo over 100 connections lost a
-//! tenth of its rate, measured).
+//! very reason: then a thief would take it at once, each time. So a thief that has robbed a worker *in vain*, of what
+//! kept it busy for less than [`SHORT`], looks on at that worker whether it flows or not. But not where the runtime
+//! has sockets, one idle listener say: while it looks on and the other one runs, nobody is in the poller (echo over
+//! 100 connections lost a tenth of its rate, measured).
 //!
 //! What comes of it decides how long the thief looks on next time: if what it took kept it busy for less
 //! time than it had looked on, it was not worth it, and its patience doubles, up to [`MOST`]; else it
@@ -38,7 +38,7 @@ pub(super) const FLOWING: u64 = 3_000;
 /// Nanoseconds of work in a queue that are worth a steal in any case.
 pub(super) const PAYS: u64 = 20_000;
 const STANDS: Duration = Duration::from_micros(10);
-/// A steal pays that keeps the thief busy for so long, whatever it took.
+/// A steal that keeps the thief busy for so long was not in vain, whatever it took.
 const SHORT: Duration = Duration::from_micros(10);
 const PATIENCE: Duration = Duration::from_micros(20);
 const MOST: Duration = Duration::from_micros(320);
@@ -51,23 +51,24 @@ pub(super) struct Patience {
     now: Duration,
     /// When it came to its end, and the worker stole.
     ended: Option<Moment>,
-    /// When it stole last.
+    /// When it stole last, and from whom.
     stole: Moment,
+    from: usize,
 }
 
 impl Patience {
     pub(super) fn new() -> Patience {
-        Patience { now: PATIENCE, ended: None, stole: Moment::PAST }
+        Patience { now: PATIENCE, ended: None, stole: Moment::PAST, from: 0 }
     }
 
-    /// The worker has stolen something.
-    pub(super) fn stole(&mut self, now: Moment) {
-        self.stole = now;
+    /// The worker has stolen something from core `from`.
+    pub(super) fn stole(&mut self, now: Moment, from: usize) {
+        (self.stole, self.from) = (now, from);
     }
 
-    /// It searches again: was what it stole last not worth it?
-    pub(super) fn was_short(&self, now: Moment) -> bool {
-        now.since(self.stole) < SHORT
+    /// It searches again: the core that it has just robbed of what was not worth it.
+    pub(super) fn robbed_in_vain(&self, now: Moment) -> Option<usize> {
+        (now.since(self.stole) < SHORT).then_some(self.from)
     }
 
     /// The worker searches again; returns how long it looks on.
@@ -124,16 +125,16 @@ impl Look {
 }
 
 impl Core {
-    /// Do its fibers talk to each other, as far as a thief knows? One after a `short` steal thinks so of any.
-    fn flows(&self, short: bool) -> bool {
-        short || self.pace.load(Ordering::Relaxed) < FLOWING
+    /// Do its fibers talk to each other, as far as a thief knows? One that has robbed it `in_vain` thinks so.
+    fn flows(&self, in_vain: bool) -> bool {
+        in_vain || self.pace.load(Ordering::Relaxed) < FLOWING
     }
 
     /// Is there something in the ring that a thief should take at once?
-    pub(super) fn pays(&self, short: bool) -> bool {
+    pub(super) fn pays(&self, in_vain: bool) -> bool {
         let queued = self.ring.len() as u64;
         let pace = self.pace.load(Ordering::Relaxed);
-        queued != 0 && (queued * pace >= PAYS || !self.flows(short))
+        queued != 0 && (queued * pace >= PAYS || !self.flows(in_vain))
     }
 }
 
@@ -142,9 +143,10 @@ impl Worker<'_> {
     /// more to do than one worker does.
     pub(super) fn hold_off(&self) {
         let start = Moment::now();
-        let short = self.own().patience.was_short(start) && !self.shared.driver.has_sources();
-        let left_alone = |core: &&Core| self.is_left_alone(core, short);
-        let Some(victim) = self.others().find(left_alone) else { return };
+        let robbed = self.own().patience.robbed_in_vain(start);
+        let robbed = robbed.filter(|_| !self.shared.driver.has_sources());
+        let Some(victim) = self.whom_to_leave_alone(robbed) else { return };
+        let in_vain = robbed == Some(victim.index);
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -152,7 +154,7 @@ impl Worker<'_> {
         let patience = self.own().patience.again(now);
         let mut look = Look::new(now, patience, victim.stats.dispatched.get());
         while look.goes_on(now, victim.stats.dispatched.get())
-            && !self.has_better_to_do(victim, short)
+            && !self.has_better_to_do(victim, in_vain)
             && !self.shared.idle.is_parked(victim.index)
         {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
@@ -170,14 +172,20 @@ impl Worker<'_> {
         self.shared.cores.iter().filter(move |core| core.index != me)
     }
 
-    fn is_left_alone(&self, core: &Core, short: bool) -> bool {
-        core.flows(short) && core.is_open() && !self.shared.idle.is_parked(core.index)
+    /// A worker that flows; first the one that this thief has `robbed` in vain, which it would rob again.
+    pub(super) fn whom_to_leave_alone(&self, robbed: Option<usize>) -> Option<&Core> {
+        let left_alone = |core: &&Core| {
+            let flows = core.flows(robbed == Some(core.index));
+            flows && core.is_open() && !self.shared.idle.is_parked(core.index)
+        };
+        let robbed = self.others().find(|core| robbed == Some(core.index)).filter(left_alone);
+        robbed.or_else(|| self.others().find(left_alone))
     }
 
-    /// Than to look on at `victim`: only of that one it knows whether it goes on.
-    pub(super) fn has_better_to_do(&self, victim: &Core, short: bool) -> bool {
+    /// Than to look on at `victim`, which it may have robbed `in_vain`: only of that one it knows whether it goes on.
+    pub(super) fn has_better_to_do(&self, victim: &Core, in_vain: bool) -> bool {
         let shared = self.shared;
-        let pays = |core: &Core| core.pays(short && core.index == victim.index);
+        let pays = |core: &Core| core.pays(in_vain && core.index == victim.index);
         self.others().any(|core| pays(core) || shared.has_mail_for_all(core))
             || !shared.injector.is_empty()
             || !self.held().mailbox.is_empty()

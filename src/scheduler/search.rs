@@ -177,13 +177,10 @@ impl Worker<'_> {
             self.searching.set(true);
         }
         self.hold_off();
-        let stolen = self.steal();
-        if stolen.is_some() {
-            self.own().patience.stole(Moment::now());
-            return stolen;
-        }
-        self.own().patience.forget();
-        self.take_from_injector()
+        self.steal().or_else(|| {
+            self.own().patience.forget();
+            self.take_from_injector()
+        })
     }
 
     /// A searcher that found work stops being one; the last to do so wakes the next.

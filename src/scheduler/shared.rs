@@ -210,7 +210,8 @@ impl Shared {
     }
 
     fn is_any_queued(&self) -> bool {
-        !self.injector.is_empty() || self.cores.iter().any(|core| self.has_loot(core))
+        let any_loot = || self.cores.iter().any(|core| self.has_loot(core));
+        !self.injector.is_empty() || self.config.stealing && any_loot()
     }
 
     /// When the next worker should give memory of idle stacks back, as of `now`.

@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::worker::Worker;
 use crate::fiber::FiberPtr;
+use crate::primitives::clock::Moment;
 
 impl Worker<'_> {
     /// Looks at the other rings, round and round from a random one on, and takes half of the first
@@ -16,7 +17,11 @@ impl Worker<'_> {
         let attempts = (self.shared.config.steal_attempts as usize).max(count - 1);
         let start = self.own().rng.below(count as u32) as usize;
         let others = (start..).map(|place| place % count).filter(|victim| *victim != me);
-        others.take(attempts).find_map(|victim| self.steal_from(self.shared.cores.get(victim)))
+        let (fiber, victim) = others.take(attempts).find_map(|victim| {
+            self.steal_from(self.shared.cores.get(victim)).map(|fiber| (fiber, victim))
+        })?;
+        self.own().patience.stole(Moment::now(), victim);
+        Some(fiber)
     }
 
     fn steal_from(&self, victim: &Core) -> Option<FiberPtr> {

@@ -294,6 +294,9 @@ impl Supervisor<'_> {
         let Some((name, site)) = found.flatten() else { return };
         self.shared.outside.stalls.add_shared(1);
         self.shared.sites.stalled(site);
+        // What follows may take its time, a thread that is reaped and the hook, and nobody looks after the poller
+        // meanwhile.
+        self.decide_on_watch(None);
         let replaced = self.shared.replace();
         self.drain(core);
         let stall = Stall {
@@ -303,8 +306,6 @@ impl Supervisor<'_> {
             for_at_least: now.since(seen.since),
             replaced,
         };
-        // The hook may take its time, and nobody looks after the poller meanwhile.
-        self.decide_on_watch(None);
         report(self.shared, &stall);
     }
 

@@ -105,12 +105,12 @@ fn a_thief_holds_off_from_a_worker_that_flows() {
 }
 
 #[test]
-fn a_steal_is_short_for_ten_microseconds() {
+fn a_steal_was_in_vain_for_ten_microseconds() {
     let mut patience = Patience::new();
-    assert!(!patience.was_short(at(0)), "none yet");
-    patience.stole(at(1));
-    assert!(patience.was_short(at(1)) && patience.was_short(at(10)));
-    assert!(!patience.was_short(at(11)));
+    assert_eq!(patience.robbed_in_vain(at(0)), None, "none yet");
+    patience.stole(at(1), 3);
+    assert_eq!([at(1), at(10)].map(|now| patience.robbed_in_vain(now)), [Some(3); 2]);
+    assert_eq!(patience.robbed_in_vain(at(11)), None);
 }
 
 /// What did not keep it busy is not taken at once again, though the other worker does not flow.
@@ -122,7 +122,7 @@ fn a_thief_holds_off_after_a_short_steal() {
             bench.fill_ring(1, [0]);
             assert_eq!(bench.find(0), Some(0));
         };
-        let was_short = || bench.workers[0].own().patience.was_short(Moment::now());
+        let was_short = || bench.workers[0].own().patience.robbed_in_vain(Moment::now()).is_some();
         // Where the thread loses its processor in between the steal was a long one.
         let again = (0..1_000).any(|_| {
             steals();
@@ -141,6 +141,27 @@ fn a_thief_holds_off_after_a_short_steal() {
         });
         assert!(!with_sockets, "nobody would be in the poller");
         drop(registered);
+    });
+}
+
+/// It is that worker that it looks on at, and no other that does not flow.
+#[test]
+fn a_thief_looks_on_at_the_one_that_it_has_robbed() {
+    bench(config(3), 2, |bench| {
+        (1..3).for_each(|index| set_pace(bench.core(index), FLOWING));
+        let thief = &bench.workers[0];
+        let better = |victim, in_vain| thief.has_better_to_do(bench.core(victim), in_vain);
+        bench.fill_ring(2, [0]);
+        assert!(better(2, false) && better(1, true), "its queue, and it does not flow");
+        assert!(!better(2, true), "it was robbed in vain");
+        bench.fill_ring(1, [1]);
+        assert!(better(2, true), "the other one's queue");
+        bench.ring(1);
+        let whom = |robbed| thief.whom_to_leave_alone(robbed).map(|core| core.index);
+        assert_eq!([None, Some(1), Some(2)].map(whom), [None, Some(1), Some(2)]);
+        set_pace(bench.core(1), FLOWING - 1);
+        assert_eq!([None, Some(1), Some(2)].map(whom), [Some(1), Some(1), Some(2)]);
+        bench.ring(2);
     });
 }
 

@@ -395,6 +395,17 @@ fn what_nobody_was_told_of_is_seen_by_the_watch() {
         bench.workers[1].leave_bed(false);
         assert_eq!(bench.find(0), Some(0));
     });
+    let mut config = config(2);
+    config.stealing = false;
+    bench(config, 1, |bench| {
+        bench.lies_down(1);
+        bench.shared.poller.sit(1);
+        bench.fill_ring(0, [0]);
+        bench.shared.look_after_poller(bench.shared.poller.left());
+        assert_eq!(bench.wakes(), 0, "it could not take it");
+        bench.workers[1].leave_bed(false);
+        assert_eq!(bench.find(0), Some(0));
+    });
 }
 
 /// The hook runs on the supervisor's thread, for as long as it likes: the poller is not left to it.
@@ -409,7 +420,10 @@ fn no_hook_runs_in_a_watch() {
         *WATCHED.lock().unwrap() = Some(leaves(poller));
     }));
     bench(config, 1, |bench| {
-        bench.shared.set_starter(Starter(Box::new(|_, _| Ok(()))));
+        bench.shared.set_starter(Starter(Box::new(|shared, _| {
+            assert!(!shared.poller.is_watched(), "a thread is started meanwhile");
+            Ok(())
+        })));
         let poller = &bench.shared.poller;
         POLLER.store(ptr::from_ref(poller).cast_mut(), Ordering::Relaxed);
         let mut supervisor = Supervisor::new(bench.shared, PERIOD);
