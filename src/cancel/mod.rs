@@ -116,6 +116,12 @@ pub(crate) fn unwind() -> ! {
     resume(Box::new(Cancelled))
 }
 
+/// The caller's wait, which was just cancelled, has had its effect after all: timeouts and tokens that have ended
+/// nothing else hand out what comes of it.
+pub(crate) fn took_effect() {
+    Owner::here().scopes().pardon();
+}
+
 /// Goes on with an unwinding that was caught, of whichever kind.
 pub(crate) fn resume(payload: Box<dyn Any + Send>) -> ! {
     Owner::here().marks().set_unwinding(payload.is::<Cancelled>());

@@ -19,6 +19,8 @@ pub(crate) fn unwind() -> ! {
     resume_unwind(Box::new(Unwinding))
 }
 
+pub(crate) fn took_effect() {}
+
 pub(crate) fn is_unwinding() -> bool {
     true
 }

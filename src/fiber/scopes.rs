@@ -110,6 +110,8 @@ pub(crate) struct Scope<'a> {
     limit: Limit<'a>,
     /// It has ended a wait; later ones end without looking at the clock.
     fired: Cell<bool>,
+    /// The first that it has ended is the owner's last wait.
+    just_fired: Cell<bool>,
     /// It has ended none yet, but was seen to be over when one further in did.
     passed: Cell<bool>,
 }
@@ -132,6 +134,15 @@ impl Scopes {
     /// As `iter`, what shields hide included.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Scope<'static>> {
         Scope::chain(self.0.load(Ordering::Relaxed), false)
+    }
+
+    /// The owner's last wait was ended, and has had its effect all the same: those that have ended no other have
+    /// only passed.
+    pub(crate) fn pardon(&self) {
+        for scope in self.iter().filter(|scope| scope.just_fired.replace(false)) {
+            scope.fired.set(false);
+            scope.pass();
+        }
     }
 
     /// Is the owner in a shield, so that its own cancel does not count?
@@ -170,6 +181,14 @@ impl<'a> Scope<'a> {
 
     pub(crate) fn fire(&self) {
         self.fired.set(true);
+    }
+
+    /// A wait of the owner's is over, which this scope `ended` or not.
+    pub(crate) fn wait_is_over(&self, ended: bool) {
+        self.just_fired.set(ended && !self.fired.get());
+        if ended {
+            self.fire();
+        }
     }
 
     /// Its deadline has passed: later waits end by it, but what comes without one is no less good.
@@ -242,7 +261,13 @@ impl Owner {
     pub(crate) fn within<R>(&self, limit: Limit<'_>, f: impl FnOnce(&Scope<'_>) -> R) -> R {
         let scopes = self.scopes();
         let outer = scopes.0.load(Ordering::Relaxed);
-        let mut scope = Scope { outer, limit, fired: Cell::new(false), passed: Cell::new(false) };
+        let mut scope = Scope {
+            outer,
+            limit,
+            fired: Cell::new(false),
+            just_fired: Cell::new(false),
+            passed: Cell::new(false),
+        };
         let top = (&raw mut scope).cast::<Scope<'static>>();
         scopes.0.store(top, Ordering::Relaxed);
         // SAFETY: ours, shared with the chain from here on.

@@ -57,9 +57,7 @@ impl Limits {
                 }
                 Limit::Interrupt(interrupt) => interrupt.unlink(),
             };
-            if ended_it && cancelled {
-                scope.fire();
-            }
+            scope.wait_is_over(ended_it && cancelled);
         }
     }
 }

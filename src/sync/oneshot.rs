@@ -119,8 +119,7 @@ impl<T> Receiver<T> {
     /// # Cancellation
     ///
     /// Unwinds if it would have to wait; what is sent from then on comes back to the sender. A value that came just
-    /// before is returned; under a timeout or a token that has ended the wait it then goes with what their closure
-    /// returns. [`recv_timeout`](Receiver::recv_timeout) leaves it in the channel.
+    /// before is returned, also out of the timeout or the token that was about to end the wait.
     ///
     /// ```
     /// let (sender, receiver) = volt::sync::oneshot::channel();
@@ -204,7 +203,11 @@ impl<T> Receiver<T> {
                 TryRecvError::Empty => RecvTimeoutError::Timeout,
                 TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
             }),
-            Waited::Cancelled => Ok(cancelled(self).unwrap_or_else(|| cancel::unwind())),
+            Waited::Cancelled => {
+                let value = cancelled(self).unwrap_or_else(|| cancel::unwind());
+                cancel::took_effect();
+                Ok(value)
+            }
         }
     }
 }
