@@ -144,6 +144,9 @@ pub mod metrics;
 pub mod net;
 #[cfg(not(loom))]
 pub mod runtime;
+#[cfg(loom)]
+#[path = "scope/mod_loom.rs"]
+mod scope;
 #[cfg(not(loom))]
 pub mod scope;
 #[cfg(not(loom))]
@@ -154,6 +157,9 @@ pub mod sync;
 #[path = "sync/mod_models.rs"]
 #[allow(dead_code, reason = "what the models do not use")]
 mod sync;
+#[cfg(loom)]
+#[path = "thread/mod_loom.rs"]
+mod thread;
 #[cfg(not(loom))]
 pub mod thread;
 #[cfg(not(loom))]

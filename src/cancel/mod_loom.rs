@@ -4,8 +4,10 @@
 #[path = "limited_loom.rs"]
 mod limited;
 #[path = "park_loom.rs"]
-mod park;
+pub(crate) mod park;
 mod token;
+
+pub(crate) use token::Token;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

@@ -2,19 +2,20 @@
 
 use crate::fiber::{Ends, ThreadBlock, WaiterPtr, Waiters, Wake};
 
-pub(super) use crate::fiber::Outcome;
+pub(crate) use crate::fiber::Outcome;
 
-pub(super) struct Wait {
-    pub(super) object: usize,
+pub(crate) struct Wait {
+    pub(crate) object: usize,
+    pub(crate) reason: &'static str,
 }
 
 impl Wait {
-    pub(super) fn cancellable(_: &'static str) -> Wait {
-        Wait { object: 0 }
+    pub(crate) fn cancellable(reason: &'static str) -> Wait {
+        Wait { object: 0, reason }
     }
 }
 
-pub(super) fn wait_until(waiters: &Waiters, _: Wait, mut over: impl FnMut() -> bool) -> Outcome {
+pub(crate) fn wait_until(waiters: &Waiters, _: Wait, mut over: impl FnMut() -> bool) -> Outcome {
     let thread = ThreadBlock::new();
     loop {
         thread.state().begin_wait();
@@ -27,7 +28,7 @@ pub(super) fn wait_until(waiters: &Waiters, _: Wait, mut over: impl FnMut() -> b
     }
 }
 
-pub(super) fn wake(wake: Wake) {
+pub(crate) fn wake(wake: Wake) {
     match wake {
         Wake::Thread(thread) => thread.wake(),
         Wake::Fiber(fiber) => panic!("{fiber:?} does not wait here"),

@@ -45,7 +45,7 @@ fn a_cancel_and_a_wake_meet_a_choice() {
         let ticket = Arc::new(Ticket::new());
         let choosing = chooses(&ticket, 1);
         let theirs = Arc::clone(&ticket);
-        let waking = thread::spawn(move || drop(theirs.end(Stand::Changed, READY)));
+        let waking = thread::spawn(move || _ = theirs.end(Stand::Changed, READY));
         let chosen = cancelled(|| select(&ticket));
         let told = choosing.join().unwrap();
         waking.join().unwrap();

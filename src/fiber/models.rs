@@ -113,7 +113,7 @@ fn an_end_meets_two_selects_of_which_one_is_cancelled() {
         let ending = ends(fiber);
         let selecting = {
             let thread = Arc::clone(&given_up);
-            spawn(move || drop(watch(fiber, &thread)))
+            spawn(move || _ = watch(fiber, &thread))
         };
         let settle = given_up.state().cancel();
         // SAFETY: from this state just now; this thread holds the block.

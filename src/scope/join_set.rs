@@ -1,14 +1,13 @@
 //! Fibers of one kind, joined in the order in which they end.
 
+use super::first::Payload;
+use super::results::{Report, Results};
 use crate::cancel::{Cancelled, Token, unwind};
 use crate::channel::{Attempt, Parcel, Purpose, SelectNode, Selectable, SelectedOperation, Source};
-use crate::fiber::Waiters;
-use crate::park::{self, Outcome, Wait};
-use crate::primitives::sync::{Arc, Mutex};
+use crate::park::{Outcome, Wait};
+use crate::primitives::sync::Arc;
 use crate::runtime::spawn_current;
 use crate::scheduler::SpawnOptions;
-use std::any::Any;
-use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::thread::Result;
@@ -29,7 +28,7 @@ use std::thread::Result;
 /// assert_eq!(set.join_all().unwrap().iter().sum::<i32>(), 385);
 /// ```
 pub struct JoinSet<T> {
-    shared: Arc<Shared<T>>,
+    results: Arc<Results<T>>,
     token: Token,
     /// The first failure cancels the rest.
     fails_fast: bool,
@@ -41,45 +40,6 @@ pub struct JoinSet<T> {
 // Nothing of it is left half changed by a panic.
 impl<T> std::panic::UnwindSafe for JoinSet<T> {}
 impl<T> std::panic::RefUnwindSafe for JoinSet<T> {}
-
-/// What a panic carries.
-type Payload = Box<dyn Any + Send>;
-
-struct Shared<T> {
-    ended: Mutex<VecDeque<(usize, Result<T>)>>,
-    waiters: Waiters,
-}
-
-/// A fiber's way to say how it ended, if it never ran too.
-struct Report<T> {
-    shared: Arc<Shared<T>>,
-    number: usize,
-    result: Option<Result<T>>,
-    /// The set's: this fiber runs under it.
-    token: Token,
-    /// It is cancelled when this fiber ends.
-    cancels: bool,
-}
-
-impl<T> Report<T> {
-    fn ends(mut self, result: Result<T>, failed: bool) {
-        self.result = Some(result);
-        self.cancels &= failed;
-    }
-}
-
-impl<T> Drop for Report<T> {
-    fn drop(&mut self) {
-        let not_run = || Err(Box::new("the fiber could not run, or not any more") as Box<_>);
-        let result = self.result.take().unwrap_or_else(not_run);
-        self.shared.ended.lock().push_back((self.number, result));
-        self.shared.waiters.settle_all().into_iter().for_each(park::wake);
-        // First the result, so that nobody who is cancelled because of it is before it.
-        if self.cancels {
-            self.token.cancel();
-        }
-    }
-}
 
 impl<T: Send + 'static> JoinSet<T> {
     /// An empty set.
@@ -107,7 +67,7 @@ impl<T: Send + 'static> JoinSet<T> {
 
     fn with(fails_fast: bool) -> JoinSet<T> {
         JoinSet {
-            shared: Arc::new(Shared { ended: Mutex::default(), waiters: Waiters::default() }),
+            results: Arc::new(Results::new()),
             token: Token::new(),
             fails_fast,
             started: 0,
@@ -135,12 +95,10 @@ impl<T: Send + 'static> JoinSet<T> {
         f: impl FnOnce() -> T + Send + 'static,
         has_failed: impl Fn(&T) -> bool + Send + 'static,
     ) {
-        let shared = Arc::clone(&self.shared);
-        let (token, cancels) = (self.token.clone(), self.fails_fast);
-        let report = Report { shared, number: self.started, result: None, token, cancels };
+        let report = Report::new(&self.results, self.started, &self.token, self.fails_fast);
         self.started += 1;
         let body = move || {
-            let ended = catch_unwind(AssertUnwindSafe(|| report.token.run(f)));
+            let ended = catch_unwind(AssertUnwindSafe(|| report.token().run(f)));
             let result = match ended {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(cancelled)) => Err(Box::new(cancelled) as Box<_>),
@@ -219,15 +177,13 @@ impl<T: Send + 'static> JoinSet<T> {
         if self.is_empty() {
             return None;
         }
-        let shared = &self.shared;
-        let object = Arc::as_ptr(shared) as usize;
+        let object = Arc::as_ptr(&self.results) as usize;
         let wait = Wait { object, ..Wait::cancellable("join set") };
-        let outcome = park::wait_until(&shared.waiters, wait, || !shared.ended.lock().is_empty());
-        if outcome == Outcome::Cancelled {
+        if self.results.wait(wait) == Outcome::Cancelled {
             unwind();
         }
         self.taken += 1;
-        shared.ended.lock().pop_front()
+        self.results.take()
     }
 
     /// Waits for all fibers, and returns their results in the order in which they were started.
@@ -284,15 +240,15 @@ impl<T: Send + 'static> Source for JoinSet<T> {
     }
 
     fn is_ready(&self) -> bool {
-        !self.shared.ended.lock().is_empty()
+        self.results.is_ready()
     }
 
     unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
-        self.shared.waiters.link_as(node.waiter(), node.result(), || self.is_ready())
+        self.results.link(node.waiter(), node.result())
     }
 
     unsafe fn unlink(&self, node: &SelectNode, _purpose: Purpose) {
-        self.shared.waiters.unlink_as(node.waiter(), node.result());
+        self.results.unlink(node.waiter(), node.result());
     }
 }
 

@@ -15,9 +15,13 @@
 //! assert_eq!((length, both.as_str()), (3, "onetwo"));
 //! ```
 
+mod first;
 mod join;
 mod join_set;
+mod results;
 mod several;
+
+use crate::park;
 
 pub use crate::thread::{Scope, ScopedJoinHandle, scope};
 pub use join::{join, race, try_join};

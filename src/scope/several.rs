@@ -1,23 +1,15 @@
 //! `join!` and `race!`: any number of closures side by side, which may borrow. What the macros call stands
 //! here; they themselves evaluate the closures, name the handles, and make the tuple.
 
-use crate::cancel::{self, Cancelled, Token};
-use crate::primitives::sync::Mutex;
+use super::first::First;
+use crate::cancel;
 use crate::thread::{Scope, ScopedJoinHandle};
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-type Payload = Box<dyn Any + Send>;
-
-/// Closures that run side by side, of which the first end of a certain kind cancels the others.
+/// Closures that run side by side, of which the first end of a certain kind cancels the others: for `race!`
+/// the first, for `join!` the first panic.
 #[doc(hidden)]
-pub struct Group<T> {
-    /// Cancelled with the first end that counts.
-    token: Token,
-    /// That end: for `race!` the first, for `join!` the first panic.
-    first: Mutex<Option<Result<T, Payload>>>,
-}
+pub struct Group<T>(First<T>);
 
 /// Of a fiber of a [`Group`].
 #[doc(hidden)]
@@ -31,43 +23,12 @@ pub enum Nothing {}
 impl<T: Send> Group<T> {
     #[allow(clippy::new_without_default, reason = "for the macros")]
     pub fn new() -> Group<T> {
-        Group { token: Token::new(), first: Mutex::new(None) }
-    }
-
-    /// Notes an end that counts, if it is the first.
-    fn end(&self, ended: Result<T, Payload>) {
-        let late = {
-            let mut first = self.first.lock();
-            if first.is_none() {
-                *first = Some(ended);
-                None
-            } else {
-                Some(ended)
-            }
-        };
-        match late {
-            None => self.token.cancel(),
-            Some(late) => drop(late),
-        }
-    }
-
-    /// Runs a closure of the group; `None` if it was cut off, or if its end was noted.
-    fn within<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
-        match catch_unwind(AssertUnwindSafe(|| self.token.run(f))) {
-            Ok(Ok(value)) => Some(value),
-            Ok(Err(Cancelled)) => None,
-            // Of the whole, which unwinds as well.
-            Err(payload) if payload.is::<Cancelled>() => resume_unwind(payload),
-            Err(payload) => {
-                self.end(Err(payload));
-                None
-            }
-        }
+        Group(First::new())
     }
 
     /// Runs one of those that are joined, right here.
     pub fn join_here<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
-        self.within(f)
+        self.0.within(f)
     }
 
     /// Runs one of those that are joined on a fiber.
@@ -77,22 +38,22 @@ impl<T: Send> Group<T> {
         scope: &'scope Scope<'scope, '_>,
         f: impl FnOnce() -> R + Send + 'scope,
     ) -> Lane<'scope, R> {
-        Lane(scope.spawn(move || self.within(f)))
+        Lane(scope.spawn(move || self.0.within(f)))
     }
 
     /// The result of a fiber, if it has one.
     pub fn result<R>(&self, lane: Lane<'_, R>) -> Option<R> {
         // An error: it could not run.
         lane.0.join().unwrap_or_else(|payload| {
-            self.end(Err(payload));
+            self.0.end(Err(payload));
             None
         })
     }
 
     /// Runs one of those that race, right here.
     pub fn race_here(&self, f: impl FnOnce() -> T) {
-        if let Some(value) = self.within(f) {
-            self.end(Ok(value));
+        if let Some(value) = self.0.within(f) {
+            self.0.end(Ok(value));
         }
     }
 
@@ -119,7 +80,7 @@ impl<T: Send> Group<T> {
 
     /// All have ended: the first end that counted.
     pub fn first(self) -> T {
-        let first = self.first.into_inner();
+        let first = self.0.take();
         let first = first.expect("only the end of one of them cuts off another");
         first.unwrap_or_else(|payload| cancel::resume(payload))
     }

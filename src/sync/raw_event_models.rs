@@ -31,7 +31,7 @@ fn all_come_through(waiters: [fn(&Happened); 2]) {
         // SAFETY: see above.
         happened.value.with_mut(|value| unsafe { *value = 1 });
         happened.event.set();
-        waiters.into_iter().for_each(|waiter| drop(waiter.join().unwrap()));
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
     });
 }
 

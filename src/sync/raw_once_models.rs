@@ -65,7 +65,7 @@ fn all_come_through(others: [fn(&Done) -> bool; 2]) {
             thread::spawn(move || other(&done))
         });
         assert!(done.call());
-        others.into_iter().for_each(|other| drop(other.join().unwrap()));
+        others.into_iter().for_each(|other| _ = other.join().unwrap());
         done.look();
     });
 }

@@ -68,7 +68,7 @@ fn all_come_through(first: fn(&Guarded) -> bool, others: [fn(&Guarded) -> bool; 
         let guarded = Guarded::new();
         let others = others.map(|other| beside(&guarded, other));
         assert!(first(&guarded));
-        others.into_iter().for_each(|other| drop(other.join().unwrap()));
+        others.into_iter().for_each(|other| _ = other.join().unwrap());
         guarded.check();
     });
 }
@@ -199,7 +199,7 @@ fn a_reader_does_not_wait_for_a_writer_that_gave_up() {
         let guarded = Guarded::new();
         assert!(guarded.lock.read().is_ok());
         let others = [give_up_writing, Guarded::read].map(|other| beside(&guarded, other));
-        others.into_iter().for_each(|other| drop(other.join().unwrap()));
+        others.into_iter().for_each(|other| _ = other.join().unwrap());
         guarded.lock.read_unlock();
         guarded.check();
     });

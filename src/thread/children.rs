@@ -3,9 +3,9 @@
 //! A fiber links itself when it starts and unlinks itself at its end, so that spawning costs nothing
 //! more; one that starts after the cancel cancels itself.
 
-use crate::fiber::{self, FiberPtr};
+use super::park;
+use crate::fiber::FiberPtr;
 use crate::primitives::sync::Mutex;
-use crate::scheduler;
 use crate::util::list::{Linked, Links, List};
 use std::pin::{Pin, pin};
 use std::ptr::NonNull;
@@ -19,7 +19,7 @@ struct Inner {
 }
 
 /// A running fiber; stands on its stack.
-pub(super) struct Child {
+struct Child {
     links: Links<Child>,
     fiber: FiberPtr,
 }
@@ -54,16 +54,13 @@ impl Children {
                 wakes.extend(unsafe { fiber.as_waiter().wake(settle) });
             }
         }
-        wakes.into_iter().for_each(scheduler::wake);
+        wakes.into_iter().for_each(park::wake);
     }
-}
 
-impl Child {
-    /// Runs `f`, the code of a fiber of the scope.
-    pub(super) fn within<T>(children: &Children, f: impl FnOnce() -> T) -> T {
-        let fiber = fiber::current().expect("a scoped fiber runs as a fiber");
+    /// Runs `f`, the code of `fiber`, which is one of the scope's and the caller.
+    pub(super) fn within<T>(&self, fiber: FiberPtr, f: impl FnOnce() -> T) -> T {
         let child = pin!(Child { links: Links::new(), fiber });
-        let linked = Entered { children, child: child.into_ref() };
+        let linked = Entered { children: self, child: child.into_ref() };
         linked.link();
         f()
     }
@@ -95,3 +92,7 @@ impl Drop for Entered<'_> {
         unsafe { inner.running.remove(NonNull::from(self.child.get_ref())) };
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "children_models.rs"]
+mod models;

@@ -32,10 +32,11 @@ mod builder;
 mod children;
 mod handle;
 mod local_key;
+mod running;
 mod scope;
 
 use crate::cancel;
-use crate::park::{Outcome, Parking, Wait, deadline_after};
+use crate::park::{self, Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ pub use std::thread::{Result, available_parallelism, panicking};
 /// fiber.join().unwrap();
 /// ```
 pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
-    crate::park::pinned(f)
+    park::pinned(f)
 }
 
 /// Waits until the calling fiber's (or plain thread's) permit is there, and takes it.

@@ -9,14 +9,15 @@
 //! waits for all of them, and goes on unwinding then.
 
 use super::Builder;
-use super::children::{Child, Children};
+use super::children::Children;
 use super::handle::Thread;
+use super::running::Running;
 use crate::cancel::{self, Cancelled};
-use crate::fiber::Waiters;
-use crate::park::{self, Outcome, Wait};
+use crate::fiber;
+use crate::park::{Outcome, Wait};
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::UnsafeCell;
-use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::runtime::JoinHandle;
 use std::fmt;
 use std::io;
@@ -41,19 +42,15 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
+#[derive(Default)]
 struct ScopeData {
-    running: AtomicUsize,
-    panicked: AtomicBool,
-    ended: Waiters,
+    running: Running,
     children: Children,
 }
 
 impl ScopeData {
-    /// Waits until no fiber is left; says how, if `wait` was not long enough.
     fn wait(&self, wait: Wait) -> Outcome {
-        let object = std::ptr::from_ref(self) as usize;
-        let over = || self.running.load(Ordering::Acquire) == 0;
-        park::wait_until(&self.ended, Wait { object, ..wait }, over)
+        self.running.wait(Wait { object: std::ptr::from_ref(self) as usize, ..wait })
     }
 
     /// Waits until no fiber is left, and cancels them first if `cancelled` says so or the caller is
@@ -65,16 +62,6 @@ impl ScopeData {
             self.wait(Wait::new("scope"));
         }
         cancelled
-    }
-
-    fn one_ended(&self, panicked: bool) {
-        if panicked {
-            self.panicked.store(true, Ordering::Relaxed);
-        }
-        // Release: all that the fiber did is seen by the scope's owner.
-        if self.running.fetch_sub(1, Ordering::Release) == 1 {
-            self.ended.settle_all().into_iter().for_each(park::wake);
-        }
     }
 }
 
@@ -103,7 +90,7 @@ impl<T> Drop for Packet<'_, T> {
             // The standard library aborts here; one fiber's destructor is no reason to.
             std::mem::forget(payload);
         }
-        self.scope.one_ended(panicked);
+        self.scope.running.one_ended(panicked);
     }
 }
 
@@ -117,7 +104,8 @@ struct Body<'scope, F, T> {
 impl<F: FnOnce() -> T, T> Body<'_, F, T> {
     fn run(self) {
         let Body { f, packet } = self;
-        let result = Child::within(&packet.scope.children, || catch_unwind(AssertUnwindSafe(f)));
+        let fiber = fiber::current().expect("a scoped fiber runs as a fiber");
+        let result = packet.scope.children.within(fiber, || catch_unwind(AssertUnwindSafe(f)));
         // SAFETY: nobody reads it before the fiber is done.
         packet.result.with_mut(|place| unsafe { *place = Some(result) });
         packet.accounted.store(true, Ordering::Release);
@@ -165,23 +153,14 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let scope = Scope {
-        data: Arc::new(ScopeData {
-            running: AtomicUsize::new(0),
-            panicked: AtomicBool::new(false),
-            ended: Waiters::default(),
-            children: Children::default(),
-        }),
-        scope: PhantomData,
-        env: PhantomData,
-    };
+    let scope = Scope { data: Arc::default(), scope: PhantomData, env: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     let unwinds = matches!(&result, Err(payload) if payload.is::<Cancelled>());
     let cancelled = scope.data.end(unwinds);
     match result {
         Err(payload) => cancel::resume(payload),
         Ok(_) if cancelled => cancel::unwind(),
-        Ok(_) if scope.data.panicked.load(Ordering::Relaxed) => panic!("a scoped fiber panicked"),
+        Ok(_) if scope.data.running.has_panicked() => panic!("a scoped fiber panicked"),
         Ok(value) => value,
     }
 }
@@ -264,7 +243,7 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        scope.data.running.fetch_add(1, Ordering::Relaxed);
+        scope.data.running.one_more();
         let packet = Arc::new(Packet {
             scope: Arc::clone(&scope.data),
             result: UnsafeCell::new(None),
@@ -356,7 +335,7 @@ impl<T> ScopedJoinHandle<'_, T> {
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let running = self.data.running.load(Ordering::Relaxed);
+        let running = self.data.running.count();
         f.debug_struct("Scope").field("running", &running).finish_non_exhaustive()
     }
 }

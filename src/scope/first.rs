@@ -1,0 +1,67 @@
+//! The first end that counts, of closures side by side.
+//!
+//! # Order
+//!
+//! The end is written under the lock, and only then is the token cancelled: so whoever is cut off by the
+//! token finds the end that did it. Who is late sees so under the same lock.
+
+use crate::cancel::{Cancelled, Token};
+use crate::primitives::sync::Mutex;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// What a panic carries.
+pub(super) type Payload = Box<dyn Any + Send>;
+
+/// See the module.
+pub(super) struct First<T> {
+    /// Cancelled with the first end that counts.
+    token: Token,
+    ended: Mutex<Option<Result<T, Payload>>>,
+}
+
+impl<T> First<T> {
+    pub(super) fn new() -> First<T> {
+        First { token: Token::new(), ended: Mutex::new(None) }
+    }
+
+    /// Notes an end that counts, if it is the first.
+    pub(super) fn end(&self, ended: Result<T, Payload>) {
+        let late = {
+            let mut first = self.ended.lock();
+            if first.is_none() {
+                *first = Some(ended);
+                None
+            } else {
+                Some(ended)
+            }
+        };
+        match late {
+            None => self.token.cancel(),
+            Some(late) => drop(late),
+        }
+    }
+
+    /// Runs a closure that the first end cuts off: `None` then, or if its panic was noted.
+    pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(|| self.token.run(f))) {
+            Ok(Ok(value)) => Some(value),
+            Ok(Err(Cancelled)) => None,
+            // Of the whole, which unwinds as well.
+            Err(payload) if payload.is::<Cancelled>() => resume_unwind(payload),
+            Err(payload) => {
+                self.end(Err(payload));
+                None
+            }
+        }
+    }
+
+    /// All have ended: the first end that counted, if there was one.
+    pub(super) fn take(&self) -> Option<Result<T, Payload>> {
+        self.ended.lock().take()
+    }
+}
+
+#[cfg(all(test, loom))]
+#[path = "first_models.rs"]
+mod models;
