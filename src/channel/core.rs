@@ -5,8 +5,8 @@ use super::error::{RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, 
 use super::node::{End, Lost, Node, Party, Wakes};
 use super::state::{Collected, Received, Sent, Side, State};
 use crate::cancel;
-use crate::fiber::{self, Late, WaiterPtr, Wake};
-use crate::park::{self, Outcome, Parking, Wait};
+use crate::fiber;
+use crate::park::{self, Late, Outcome, Parking, Wait, WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::primitives::sync::{BiasedGuard, BiasedLock, Caller};
@@ -393,3 +393,7 @@ impl<T> Drop for Linked<'_, T> {
         unsafe { self.core.lock().unlink(self.node, self.side) };
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "core_models.rs"]
+mod models;

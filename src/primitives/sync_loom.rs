@@ -14,6 +14,23 @@ pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 /// Its own models look at its protocol; here it is a mutex like others.
 pub(crate) use Mutex as Lock;
 
+pub(crate) use super::biased::Caller;
+pub(crate) use MutexGuard as BiasedGuard;
+
+/// As [`Lock`].
+#[derive(Debug)]
+pub(crate) struct BiasedLock<T>(Mutex<T>);
+
+impl<T> BiasedLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self, _: Caller) -> BiasedGuard<'_, T> {
+        self.0.lock()
+    }
+}
+
 /// Empty only inside `Condvar::wait`.
 #[derive(Debug)]
 pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
