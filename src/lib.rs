@@ -162,6 +162,9 @@ mod sync;
 mod thread;
 #[cfg(not(loom))]
 pub mod thread;
+#[cfg(loom)]
+#[path = "time/mod_loom.rs"]
+mod time;
 #[cfg(not(loom))]
 pub mod time;
 

@@ -85,7 +85,7 @@ fn conserve(
     senders: &'static [fn(&Channel) -> usize],
     receivers: &'static [fn(&Channel) -> usize],
 ) {
-    check_up_to(3, move || {
+    check_up_to(4, move || {
         let channel = Channel::new(capacity);
         let sending = senders.iter().map(|send| channel.beside(*send)).collect::<Vec<_>>();
         let (here, beside) = receivers.split_last().unwrap();
@@ -154,7 +154,7 @@ fn one_gives_up(
     waits: fn(&Channel) -> usize,
     other_side: fn(&Channel) -> usize,
 ) {
-    check_up_to(3, move || {
+    check_up_to(4, move || {
         let channel = Channel::new(capacity);
         let (gives_up, waits) = (channel.beside(gives_up), channel.beside(waits));
         assert_eq!(other_side(&channel), 1);
@@ -195,7 +195,7 @@ fn the_senders_go() {
 #[test]
 fn the_receivers_go() {
     for capacity in [0, 1] {
-        check_up_to(3, move || {
+        check_up_to(4, move || {
             let channel = Channel::new(capacity);
             let others = [channel.beside(send), channel.beside(send)];
             last_receiver_goes(&channel);

@@ -1,8 +1,31 @@
-//! The room under loom: what has a protocol with models: the state machine and its nodes, the waits of plain
-//! sends and receives, the ticket of cases of others.
+//! The room under loom: all but the macros, the iterators and what makes channels; a select's cases are
+//! channels and those of others.
 
+mod case;
 mod core;
+mod engine;
 mod error;
 mod node;
+mod open;
+#[path = "other_loom.rs"]
+mod other;
+mod parcel;
+mod receiver;
+mod registered;
+mod select;
+mod select_node;
+mod selected;
+mod sender;
 mod state;
 mod ticket;
+mod timed;
+
+#[cfg(test)]
+mod select_models;
+
+pub use case::Permit;
+pub use open::{Case, Waiter};
+pub use receiver::Receiver;
+pub use select::Select;
+pub use selected::SelectedOperation;
+pub use sender::Sender;

@@ -2,11 +2,9 @@
 
 use super::core::Entry;
 use super::node::End;
-use crate::driver::IoNode;
-use crate::fiber::{Joiner, WaiterPtr};
-use crate::park::queue::Node;
+use super::other::Other;
+use crate::park::WaiterPtr;
 use crate::primitives::sync::UnsafeCell;
-use crate::sync::Wants;
 use std::fmt;
 use std::ptr::NonNull;
 
@@ -16,15 +14,6 @@ pub struct SelectNode {
     entry: Entry,
     result: u32,
     other: UnsafeCell<Other>,
-}
-
-/// A node for the list of another source than a channel. Made when it is linked.
-pub(crate) enum Other {
-    None,
-    Event(Node<()>),
-    Notify(Node<Wants>),
-    Joiner(Joiner),
-    Io(IoNode),
 }
 
 impl SelectNode {

@@ -419,7 +419,3 @@ impl<T, W: Party> State<T, W> {
         if receivers_gone { std::mem::take(&mut self.queue) } else { Chunks::new() }
     }
 }
-
-#[cfg(all(test, loom))]
-#[path = "models.rs"]
-mod models;

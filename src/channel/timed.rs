@@ -127,3 +127,7 @@ fn sleep_until(deadline: Moment) {
         cancel::unwind();
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "timed_models.rs"]
+mod models;

@@ -31,6 +31,11 @@ pub(crate) use word::{Outcome, Settle};
 use crate::primitives::sync::Caller;
 use header::{drop_locals, drop_own_result, forget_panics};
 
+/// The same in each run of a model.
+pub(crate) fn random() -> u32 {
+    0
+}
+
 /// No lock knows it again.
 pub(crate) fn caller() -> Caller {
     Caller::NONE

@@ -5,6 +5,7 @@
 pub(crate) mod queue;
 
 use crate::primitives::clock::Moment;
+use crate::primitives::models::pass;
 use crate::primitives::sync::Caller;
 use loom::sync::{Condvar, Mutex};
 use std::cell::Cell;
@@ -26,11 +27,12 @@ pub(crate) struct Wait {
     pub(crate) object: usize,
     pub(crate) deadline: Option<Moment>,
     pub(crate) cancellable: bool,
+    pub(crate) outside: bool,
 }
 
 impl Wait {
     pub(crate) fn new(_: &'static str) -> Wait {
-        Wait { object: 0, deadline: None, cancellable: false }
+        Wait { object: 0, deadline: None, cancellable: false, outside: false }
     }
 
     pub(crate) fn cancellable(reason: &'static str) -> Wait {
@@ -42,6 +44,8 @@ loom::thread_local! {
     static CANCELLED: Cell<bool> = Cell::new(false);
     static LATE: Cell<bool> = Cell::new(false);
     static NEAR: Cell<bool> = Cell::new(false);
+    /// The same for all waits of a thread, as a fiber's state is: who settles one too late meets the next.
+    static BLOCK: Arc<Block> = Arc::new(Block { ended: Mutex::new(None), condvar: Condvar::new() });
 }
 
 /// Runs `f` as one who is cancelled.
@@ -68,6 +72,11 @@ struct Block {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaiterPtr(*const Block);
+
+// SAFETY: as the real one: whoever has it may settle it, from any thread.
+unsafe impl Send for WaiterPtr {}
+// SAFETY: as above.
+unsafe impl Sync for WaiterPtr {}
 
 #[derive(Debug)]
 #[must_use]
@@ -103,11 +112,18 @@ pub(crate) struct Parking(Arc<Block>);
 
 impl Parking {
     pub(crate) fn begin() -> Parking {
-        Parking(Arc::new(Block { ended: Mutex::new(None), condvar: Condvar::new() }))
+        let block = BLOCK.with(Arc::clone);
+        *block.ended.lock().unwrap() = None;
+        Parking(block)
     }
 
     pub(crate) fn waiter(&self) -> WaiterPtr {
         WaiterPtr(Arc::as_ptr(&self.0))
+    }
+
+    /// Ends the wait before it begins, unless somebody else has.
+    pub(crate) fn end(&self, result: u32) -> Outcome {
+        *self.0.ended.lock().unwrap().get_or_insert(Outcome::Woken(result))
     }
 
     pub(crate) fn keeps_thread(&self) -> bool {
@@ -122,8 +138,9 @@ impl Parking {
             }
             if wait.cancellable && CANCELLED.with(Cell::get) {
                 *ended = Some(Outcome::Cancelled);
-            } else if wait.deadline.is_some() && LATE.with(Cell::get) {
+            } else if let (Some(deadline), true) = (wait.deadline, LATE.with(Cell::get)) {
                 *ended = Some(Outcome::TimedOut);
+                pass(deadline);
             } else {
                 ended = self.0.condvar.wait(ended).unwrap();
             }

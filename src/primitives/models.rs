@@ -1,12 +1,25 @@
 //! How far the models look, and what counts beside them.
 
+use super::clock::Moment;
 use loom::model::Builder;
-use std::sync::atomic::AtomicIsize;
+use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 
 loom::lazy_static! {
     /// A count that begins at 0 in each execution of a model. Its own steps are not explored: the models
     /// ask who counts, not when others look.
     pub(crate) static ref TALLY: AtomicIsize = AtomicIsize::new(0);
+
+    /// The clock of an execution, which stands still but for [`pass`].
+    static ref CLOCK: AtomicU64 = AtomicU64::new(1);
+}
+
+pub(crate) fn now() -> Moment {
+    Moment::from_nanos(CLOCK.load(Ordering::Relaxed))
+}
+
+/// Somebody has waited until `deadline`.
+pub(crate) fn pass(deadline: Moment) {
+    CLOCK.fetch_max(deadline.as_nanos(), Ordering::Relaxed);
 }
 
 /// Runs `model` in every interleaving that takes the processor from a running thread at most

@@ -3,7 +3,7 @@
 //! A fiber links itself when it starts and unlinks itself at its end, so that spawning costs nothing
 //! more; one that starts after the cancel cancels itself.
 
-use super::park;
+use super::waiting;
 use crate::fiber::FiberPtr;
 use crate::primitives::sync::Mutex;
 use crate::util::list::{Linked, Links, List};
@@ -54,7 +54,7 @@ impl Children {
                 wakes.extend(unsafe { fiber.as_waiter().wake(settle) });
             }
         }
-        wakes.into_iter().for_each(park::wake);
+        wakes.into_iter().for_each(waiting::wake);
     }
 
     /// Runs `f`, the code of `fiber`, which is one of the scope's and the caller.

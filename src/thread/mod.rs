@@ -36,7 +36,8 @@ mod running;
 mod scope;
 
 use crate::cancel;
-use crate::park::{self, Outcome, Parking, Wait, deadline_after};
+use crate::park as waiting;
+use crate::park::{Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ pub use std::thread::{Result, available_parallelism, panicking};
 /// fiber.join().unwrap();
 /// ```
 pub fn pinned<T>(f: impl FnOnce() -> T) -> T {
-    park::pinned(f)
+    waiting::pinned(f)
 }
 
 /// Waits until the calling fiber's (or plain thread's) permit is there, and takes it.

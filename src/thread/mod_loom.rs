@@ -4,4 +4,4 @@
 mod children;
 mod running;
 
-use crate::cancel::park;
+use crate::cancel::park as waiting;

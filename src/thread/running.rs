@@ -7,7 +7,7 @@
 //! the lock of `ended`, which the last fiber takes after its decrement, and so it either finds the owner
 //! there, or the owner has found zero.
 
-use super::park::{self, Outcome, Wait};
+use super::waiting::{self, Outcome, Wait};
 use crate::fiber::Waiters;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -40,13 +40,13 @@ impl Running {
             self.panicked.store(true, Ordering::Relaxed);
         }
         if self.count.fetch_sub(1, Ordering::Release) == 1 {
-            self.ended.settle_all().into_iter().for_each(park::wake);
+            self.ended.settle_all().into_iter().for_each(waiting::wake);
         }
     }
 
     /// Waits until none is left; says how, if `wait` was not long enough.
     pub(super) fn wait(&self, wait: Wait) -> Outcome {
-        park::wait_until(&self.ended, wait, || self.count.load(Ordering::Acquire) == 0)
+        waiting::wait_until(&self.ended, wait, || self.count.load(Ordering::Acquire) == 0)
     }
 
     pub(super) fn count(&self) -> usize {

@@ -1,8 +1,9 @@
 //! Something that happens.
 
 use super::super::case::{Attempt, Purpose, Selectable, Source};
+use super::super::other::Other;
 use super::super::parcel::Parcel;
-use super::super::select_node::{Other, SelectNode};
+use super::super::select_node::SelectNode;
 use super::super::selected::SelectedOperation;
 use super::{put, there};
 use crate::park::queue::Node;

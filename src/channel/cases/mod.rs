@@ -10,7 +10,8 @@ mod notify;
 mod time;
 mod token;
 
-use super::select_node::{Other, SelectNode};
+use super::other::Other;
+use super::select_node::SelectNode;
 
 /// Puts `other` into its place, and returns it there.
 ///
