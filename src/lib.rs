@@ -97,7 +97,7 @@
 #![warn(unreachable_pub)]
 #![cfg_attr(loom, allow(dead_code, unused_imports, unreachable_pub, reason = "for the models"))]
 
-// Under loom only the rooms whose protocols have models, and of them only those files.
+// Under loom only the rooms whose protocols have models, and of them only those files and what these need.
 #[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]

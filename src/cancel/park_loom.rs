@@ -1,4 +1,4 @@
-//! Under loom: waits among [`Waiters`], by plain threads.
+//! Under loom: waits among [`Waiters`], by plain threads; those of this room, of `scope` and of `thread`.
 
 use crate::fiber::{Ends, ThreadBlock, WaiterPtr, Waiters, Wake};
 

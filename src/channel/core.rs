@@ -1,5 +1,5 @@
 //! A channel: its state under a lock, the counts of its handles, and the waits of plain sends and
-//! receives. Those of selects are in `select`.
+//! receives. Those of selects are in `engine`.
 
 use super::error::{RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::node::{End, Lost, Node, Party, Wakes};

@@ -26,8 +26,7 @@ use crate::util::few::Few;
 use crate::util::list::{Linked, Links};
 use std::ptr::NonNull;
 
-/// Who waits, as a channel sees it. The runtime has one kind (`fiber::WaiterPtr`); models bring
-/// their own.
+/// Who waits, as a channel sees it: `park`'s waiter, the runtime's or that of the models.
 pub(super) trait Party: Copy + PartialEq {
     /// The right to make a settled waiter run.
     type Wake;

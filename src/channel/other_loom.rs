@@ -1,6 +1,5 @@
-//! Under loom a select waits for channels and for cases of others.
+//! Under loom a select waits for channels and for cases of others, neither of which has a node of another kind.
 
-/// Of those there is none.
 pub(crate) enum Other {
     None,
 }

@@ -11,6 +11,7 @@ use crate::primitives::sync::{Arc, Mutex};
 use loom::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
+/// Those who are cancelled unwind through nothing that loom sees, so there may be more.
 const PREEMPTIONS: usize = 4;
 const LATER: Duration = Duration::from_secs(1);
 
@@ -71,8 +72,12 @@ fn cancelled_select_send(senders: [&Sender<Message>; 2], message: &Message) -> u
     cancelled(|| caught(|| select_send(senders, message))).unwrap_or(0)
 }
 
-/// A select over two channels, beside one who sends to each without a wait.
-fn receives_from_two(capacity: usize, select: fn([&Receiver<Message>; 2]) -> usize) {
+/// A select over two channels, beside one who sends to each without a wait. At least `expected` are received.
+fn receives_from_two(
+    capacity: usize,
+    select: fn([&Receiver<Message>; 2]) -> usize,
+    expected: usize,
+) {
     check(PREEMPTIONS, move || {
         let message = Message::new(());
         let channels = [channel(capacity), channel(capacity)];
@@ -83,6 +88,7 @@ fn receives_from_two(capacity: usize, select: fn([&Receiver<Message>; 2]) -> usi
         let received = select([&channels[0].1, &channels[1].1]);
         let sent = others.map(|other| other.join().unwrap()).into_iter().sum::<usize>();
         let left = channels.iter().map(|(_, receiver)| left(receiver)).sum::<usize>();
+        assert!(received >= expected);
         assert_eq!(sent, received + left);
         assert_eq!(Arc::strong_count(&message), 1, "a message is still about");
     });
@@ -90,12 +96,12 @@ fn receives_from_two(capacity: usize, select: fn([&Receiver<Message>; 2]) -> usi
 
 #[test]
 fn it_receives_from_one_of_two() {
-    receives_from_two(1, select_recv);
+    receives_from_two(1, select_recv, 1);
 }
 
 #[test]
 fn it_looks_at_two() {
-    receives_from_two(1, ready_recv);
+    receives_from_two(1, ready_recv, 1);
 }
 
 /// Who sends by a rendezvous is linked by and by.
@@ -125,27 +131,41 @@ fn it_sends_where_there_is_room() {
             spawn(move || (0..2).map(|_| select_send([&sender, &sender], &message)).sum::<usize>())
         };
         let received = [receiver.recv(), receiver.recv()].iter().flatten().count();
-        assert_eq!(sending.join().unwrap(), received);
+        assert_eq!((sending.join().unwrap(), received), (2, 2));
         assert_eq!(Arc::strong_count(&message), 1, "a message is still about");
     });
 }
 
 #[test]
 fn it_is_late() {
-    receives_from_two(1, late_select_recv);
-    receives_from_two(0, late_select_recv);
+    receives_from_two(1, late_select_recv, 0);
+    receives_from_two(0, late_select_recv, 0);
 }
 
 #[test]
 fn it_is_cancelled() {
-    receives_from_two(1, cancelled_select_recv);
-    receives_from_two(0, cancelled_select_recv);
+    receives_from_two(1, cancelled_select_recv, 0);
+    receives_from_two(0, cancelled_select_recv, 0);
 }
 
-/// One who selects to send and one who selects to receive, over the same two rendezvous.
+/// One who selects to send and one who selects to receive, over the same two rendezvous, in the same order
+/// and in opposite ones. At least `expected` messages change hands.
 fn meet(
     send: fn([&Sender<Message>; 2], &Message) -> usize,
     recv: fn([&Receiver<Message>; 2]) -> usize,
+    expected: usize,
+) {
+    for first in [0, 1] {
+        meet_from(first, send, recv, expected);
+    }
+}
+
+/// As [`meet`]: who receives looks at the channel `first` first.
+fn meet_from(
+    first: usize,
+    send: fn([&Sender<Message>; 2], &Message) -> usize,
+    recv: fn([&Receiver<Message>; 2]) -> usize,
+    expected: usize,
 ) {
     check(PREEMPTIONS, move || {
         let message = Message::new(());
@@ -154,7 +174,8 @@ fn meet(
             let (channels, message) = (Arc::clone(&channels), Arc::clone(&message));
             spawn(move || send([&channels[0].0, &channels[1].0], &message))
         };
-        let received = recv([&channels[0].1, &channels[1].1]);
+        let received = recv([&channels[first].1, &channels[1 - first].1]);
+        assert!(received >= expected);
         assert_eq!(sending.join().unwrap(), received);
         assert_eq!(Arc::strong_count(&message), 1, "a message is still about");
     });
@@ -162,33 +183,76 @@ fn meet(
 
 #[test]
 fn two_selects_meet() {
-    meet(select_send, select_recv);
+    meet(select_send, select_recv, 1);
 }
 
 #[test]
 fn two_selects_meet_or_give_up() {
-    meet(cancelled_select_send, late_select_recv);
-    meet(cancelled_select_send, cancelled_select_recv);
+    meet(cancelled_select_send, late_select_recv, 0);
+    meet(cancelled_select_send, cancelled_select_recv, 0);
 }
 
-/// A sender that was chosen changes its mind: its receiver waits on, for another.
-#[test]
-fn a_promise_is_withdrawn() {
-    check(PREEMPTIONS, || {
+/// A sender that was chosen changes its mind, and sends then: whoever was promised a message waits on for that,
+/// or gives up.
+fn promise_is_withdrawn(capacity: usize, recv: fn([&Receiver<Message>; 2]) -> usize) {
+    check(PREEMPTIONS, move || {
         let message = Message::new(());
-        let (sender, receiver) = channel(0);
+        let (sender, receiver) = channel(capacity);
         let sending = {
             let message = Arc::clone(&message);
             spawn(move || {
                 let mut select = Select::new();
                 select.case(&sender);
-                drop::<Permit<'_, Message>>(select.select().complete(&sender));
-                sender.send(message).unwrap();
+                if let Ok(chosen) = timed_out(|| select.select_timeout(LATER)) {
+                    drop::<Permit<'_, Message>>(chosen.complete(&sender));
+                }
+                send(&sender, &message)
             })
         };
         let (_idle, other) = channel(0);
-        assert_eq!(select_recv([&receiver, &other]), 1);
-        sending.join().unwrap();
+        if recv([&receiver, &other]) == 0 {
+            drop(receiver.recv().unwrap());
+        }
+        assert_eq!(sending.join().unwrap(), 1);
+        assert_eq!(left(&receiver), 0);
+        assert_eq!(Arc::strong_count(&message), 1, "a message is still about");
+    });
+}
+
+#[test]
+fn a_promise_is_withdrawn() {
+    promise_is_withdrawn(0, select_recv);
+    promise_is_withdrawn(1, select_recv);
+}
+
+#[test]
+fn a_promise_is_withdrawn_from_one_who_gives_up() {
+    promise_is_withdrawn(0, late_select_recv);
+    promise_is_withdrawn(0, cancelled_select_recv);
+}
+
+#[test]
+fn a_promise_is_withdrawn_from_one_who_does_not_select() {
+    promise_is_withdrawn(0, |[receiver, _]| usize::from(receiver.recv().is_ok()));
+    promise_is_withdrawn(0, |[receiver, _]| usize::from(receiver.try_recv().is_ok()));
+}
+
+/// A place that was promised and is not used goes to the next who waits for one, and so to who receives.
+#[test]
+fn a_promise_of_a_place_is_withdrawn() {
+    check(PREEMPTIONS, || {
+        let message = Message::new(());
+        let (sender, receiver) = channel(1);
+        let mut select = Select::new();
+        select.case(&sender);
+        let permit = select.select().complete(&sender);
+        let sending = {
+            let (sender, message) = (sender.clone(), Arc::clone(&message));
+            spawn(move || send(&sender, &message))
+        };
+        let receiving = spawn(move || usize::from(receiver.recv().is_ok()));
+        drop(permit);
+        assert_eq!((sending.join().unwrap(), receiving.join().unwrap()), (1, 1));
         assert_eq!(Arc::strong_count(&message), 1, "a message is still about");
     });
 }

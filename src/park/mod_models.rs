@@ -5,7 +5,6 @@
 pub(crate) mod queue;
 
 use crate::primitives::clock::Moment;
-use crate::primitives::models::pass;
 use crate::primitives::sync::Caller;
 use loom::sync::{Condvar, Mutex};
 use std::cell::Cell;
@@ -45,7 +44,7 @@ loom::thread_local! {
     static LATE: Cell<bool> = Cell::new(false);
     static NEAR: Cell<bool> = Cell::new(false);
     /// The same for all waits of a thread, as a fiber's state is: who settles one too late meets the next.
-    static BLOCK: Arc<Block> = Arc::new(Block { ended: Mutex::new(None), condvar: Condvar::new() });
+    static BLOCK: Arc<Block> = Arc::new(Block { stand: Mutex::new(Stand::None), condvar: Condvar::new() });
 }
 
 /// Runs `f` as one who is cancelled.
@@ -64,9 +63,18 @@ pub(crate) fn timed_out<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Where a thread's wait stands; one at a time.
+#[derive(Clone, Copy, Debug)]
+enum Stand {
+    Open,
+    Ended(Outcome),
+    /// No wait: whoever has linked a node to it has taken it out again.
+    None,
+}
+
 #[derive(Debug)]
 struct Block {
-    ended: Mutex<Option<Outcome>>,
+    stand: Mutex<Stand>,
     condvar: Condvar,
 }
 
@@ -92,13 +100,15 @@ impl WaiterPtr {
             Arc::increment_strong_count(self.0);
             Arc::from_raw(self.0)
         };
-        let late = {
-            let mut ended = block.ended.lock().unwrap();
-            let late = ended.is_some();
-            ended.get_or_insert(outcome);
-            late
-        };
-        if late { Err(Late) } else { Ok(Some(Wake(block))) }
+        {
+            let mut stand = block.stand.lock().unwrap();
+            match *stand {
+                Stand::Open => *stand = Stand::Ended(outcome),
+                Stand::Ended(_) => return Err(Late),
+                Stand::None => panic!("a node was left linked"),
+            }
+        }
+        Ok(Some(Wake(block)))
     }
 }
 
@@ -113,7 +123,7 @@ pub(crate) struct Parking(Arc<Block>);
 impl Parking {
     pub(crate) fn begin() -> Parking {
         let block = BLOCK.with(Arc::clone);
-        *block.ended.lock().unwrap() = None;
+        *block.stand.lock().unwrap() = Stand::Open;
         Parking(block)
     }
 
@@ -123,7 +133,14 @@ impl Parking {
 
     /// Ends the wait before it begins, unless somebody else has.
     pub(crate) fn end(&self, result: u32) -> Outcome {
-        *self.0.ended.lock().unwrap().get_or_insert(Outcome::Woken(result))
+        let mut stand = self.0.stand.lock().unwrap();
+        match *stand {
+            Stand::Ended(outcome) => outcome,
+            Stand::Open | Stand::None => {
+                *stand = Stand::Ended(Outcome::Woken(result));
+                Outcome::Woken(result)
+            }
+        }
     }
 
     pub(crate) fn keeps_thread(&self) -> bool {
@@ -131,19 +148,27 @@ impl Parking {
     }
 
     pub(crate) fn park(&self, wait: Wait) -> Outcome {
-        let mut ended = self.0.ended.lock().unwrap();
+        let mut stand = self.0.stand.lock().unwrap();
         loop {
-            if let Some(outcome) = *ended {
+            if let Stand::Ended(outcome) = *stand {
                 return outcome;
             }
             if wait.cancellable && CANCELLED.with(Cell::get) {
-                *ended = Some(Outcome::Cancelled);
+                *stand = Stand::Ended(Outcome::Cancelled);
             } else if let (Some(deadline), true) = (wait.deadline, LATE.with(Cell::get)) {
-                *ended = Some(Outcome::TimedOut);
-                pass(deadline);
+                *stand = Stand::Ended(Outcome::TimedOut);
+                deadline.pass();
             } else {
-                ended = self.0.condvar.wait(ended).unwrap();
+                stand = self.0.condvar.wait(stand).unwrap();
             }
+        }
+    }
+}
+
+impl Drop for Parking {
+    fn drop(&mut self) {
+        if let Ok(mut stand) = self.0.stand.lock() {
+            *stand = Stand::None;
         }
     }
 }

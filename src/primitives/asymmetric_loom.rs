@@ -4,7 +4,6 @@ pub(crate) fn light() {
     super::sync::full_fence();
 }
 
-#[cfg(test)]
 pub(crate) fn is_light() -> bool {
     true
 }

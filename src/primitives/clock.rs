@@ -14,7 +14,13 @@ impl Moment {
 
     #[cfg(loom)]
     pub(crate) fn now() -> Moment {
-        super::models::now()
+        Moment(super::clock_loom::now())
+    }
+
+    /// Somebody has waited until then.
+    #[cfg(loom)]
+    pub(crate) fn pass(self) {
+        super::clock_loom::pass(self.0);
     }
 
     #[cfg(not(loom))]

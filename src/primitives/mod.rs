@@ -23,10 +23,10 @@ pub(crate) mod asymmetric;
 #[cfg(loom)]
 #[path = "asymmetric_loom.rs"]
 pub(crate) mod asymmetric;
-#[cfg(any(test, not(loom)))]
 mod biased;
 pub(crate) mod clock;
-#[cfg(any(test, not(loom)))]
+#[cfg(loom)]
+mod clock_loom;
 mod lock;
 #[cfg(loom)]
 pub(crate) mod models;

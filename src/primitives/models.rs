@@ -1,25 +1,13 @@
 //! How far the models look, and what counts beside them.
 
-use super::clock::Moment;
+use super::sync::UnsafeCell;
 use loom::model::Builder;
-use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
+use std::sync::atomic::AtomicIsize;
 
 loom::lazy_static! {
     /// A count that begins at 0 in each execution of a model. Its own steps are not explored: the models
     /// ask who counts, not when others look.
     pub(crate) static ref TALLY: AtomicIsize = AtomicIsize::new(0);
-
-    /// The clock of an execution, which stands still but for [`pass`].
-    static ref CLOCK: AtomicU64 = AtomicU64::new(1);
-}
-
-pub(crate) fn now() -> Moment {
-    Moment::from_nanos(CLOCK.load(Ordering::Relaxed))
-}
-
-/// Somebody has waited until `deadline`.
-pub(crate) fn pass(deadline: Moment) {
-    CLOCK.fetch_max(deadline.as_nanos(), Ordering::Relaxed);
 }
 
 /// Runs `model` in every interleaving that takes the processor from a running thread at most
@@ -38,4 +26,23 @@ pub(crate) fn check_up_to(preemptions: usize, model: impl Fn() + Sync + Send + '
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
     builder.check(model);
+}
+
+/// What one writes before it says that it is done, and others read when they have heard of that.
+#[derive(Default)]
+pub(crate) struct Done(UnsafeCell<u32>);
+
+// SAFETY: that order is what the models ask for; loom checks it.
+unsafe impl Sync for Done {}
+
+impl Done {
+    pub(crate) fn write(&self) {
+        // SAFETY: see above.
+        self.0.with_mut(|done| unsafe { *done = 1 });
+    }
+
+    pub(crate) fn check(&self) {
+        // SAFETY: see above.
+        self.0.with(|done| assert_eq!(unsafe { *done }, 1));
+    }
 }

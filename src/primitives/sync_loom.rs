@@ -46,6 +46,10 @@ impl<T> Mutex<T> {
         MutexGuard(Some(self.0.lock().expect(NEVER_POISONED)))
     }
 
+    pub(crate) fn into_inner(self) -> T {
+        self.0.into_inner().expect(NEVER_POISONED)
+    }
+
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
     }

@@ -57,8 +57,8 @@ impl<T> First<T> {
     }
 
     /// All have ended: the first end that counted, if there was one.
-    pub(super) fn take(&self) -> Option<Result<T, Payload>> {
-        self.ended.lock().take()
+    pub(super) fn into_inner(self) -> Option<Result<T, Payload>> {
+        self.ended.into_inner()
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! # Order
 //!
-//! A fiber puts its result under the lock, tells those who wait, and cancels the set's token then, if it has
-//! failed. So whoever waits either finds the result or is told, since they link themselves before they look
-//! a last time; and nobody who is cancelled because of a failure comes before it.
+//! A fiber puts its result under the lock of `ended`, tells those who wait, and then, if it has failed and the
+//! set fails fast, cancels the token. So nobody who is cancelled because of a failure comes before it. And
+//! nobody is left behind: who waits looks a last time under the lock of `waiters`, and is linked under it,
+//! and a fiber takes that lock after it has put its result.
+//!
+//! The lock of `waiters` comes before that of `ended`; who puts a result has one at a time.
 
 use super::park::{self, Outcome, Wait};
 use crate::cancel::Token;

@@ -80,7 +80,7 @@ impl<T: Send> Group<T> {
 
     /// All have ended: the first end that counted.
     pub fn first(self) -> T {
-        let first = self.0.take();
+        let first = self.0.into_inner();
         let first = first.expect("only the end of one of them cuts off another");
         first.unwrap_or_else(|payload| cancel::resume(payload))
     }

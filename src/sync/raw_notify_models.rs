@@ -25,14 +25,8 @@ fn select(sources: [&RawNotify; 2]) -> Option<usize> {
         }
         linked += 1;
     }
-    let outcome = if linked == 2 {
-        parking.park(Wait::cancellable("select"))
-    } else {
-        // As `Parking::end`: whoever was linked may have been told meanwhile.
-        // SAFETY: its own waiter.
-        let _ = unsafe { parking.waiter().offer(Outcome::Woken(u32::MAX)) };
-        parking.park(Wait::new("select"))
-    };
+    let outcome =
+        if linked == 2 { parking.park(Wait::cancellable("select")) } else { parking.end(u32::MAX) };
     for (source, node) in sources.iter().zip(nodes.iter()).take(linked) {
         // SAFETY: linked there.
         unsafe { source.unlink(NonNull::from(node)) };

@@ -1,27 +1,9 @@
 //! Under loom: whoever waited sees what the members did, and nobody is left behind by one who gave up.
 
 use super::*;
-use crate::primitives::sync::UnsafeCell;
+use crate::primitives::models::Done;
 use crate::sync::{cancelled, check};
 use loom::thread;
-
-#[derive(Default)]
-struct Done(UnsafeCell<u32>);
-
-// SAFETY: a member writes it before it leaves, and those who waited read it; loom checks it.
-unsafe impl Sync for Done {}
-
-impl Done {
-    fn write(&self) {
-        // SAFETY: see above.
-        self.0.with_mut(|done| unsafe { *done = 1 });
-    }
-
-    fn check(&self) {
-        // SAFETY: see above.
-        self.0.with(|done| assert_eq!(unsafe { *done }, 1));
-    }
-}
 
 fn member(group: &WaitGroup, done: &Arc<Done>) -> thread::JoinHandle<()> {
     let (group, done) = (group.clone(), Arc::clone(done));

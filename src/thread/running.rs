@@ -2,10 +2,14 @@
 //!
 //! # Ordering
 //!
-//! Each end is a decrement with Release, and the owner looks with Acquire: the decrements are one release
-//! sequence, so whoever reads zero sees what all of them did. Nobody is left behind: the owner looks under
-//! the lock of `ended`, which the last fiber takes after its decrement, and so it either finds the owner
+//! Each end is a decrement with Release, and the owner looks with Acquire: all changes of the count are
+//! read-modify-writes, so those before the one that it reads are in the release sequences that it ends, and
+//! whoever reads zero sees what all did who have ended. Nobody is left behind: the owner looks under
+//! the lock of `ended`, which whoever has come to zero takes after that, and so he either finds the owner
 //! there, or the owner has found zero.
+//!
+//! The owner may be gone by then: whoever ends holds what this stands in. And while the owner is still in
+//! its closure the count may come to zero several times.
 
 use super::waiting::{self, Outcome, Wait};
 use crate::fiber::Waiters;
@@ -29,7 +33,7 @@ impl Default for Running {
 }
 
 impl Running {
-    /// Said by the owner before it waits, or by a fiber that counts itself.
+    /// Said while the owner is in its closure, or by what something that counts waits for.
     pub(super) fn one_more(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,28 +1,9 @@
 //! Under loom: whoever waited for a scope's fibers sees what all of them did.
 
 use super::*;
-use crate::primitives::models::check;
-use crate::primitives::sync::{Arc, UnsafeCell};
+use crate::primitives::models::{Done, check};
+use crate::primitives::sync::Arc;
 use loom::thread::{self, JoinHandle};
-
-/// What a fiber writes, and the owner reads.
-#[derive(Default)]
-struct Done(UnsafeCell<u32>);
-
-// SAFETY: a fiber writes it before it ends, and the owner reads it when it has waited; loom checks it.
-unsafe impl Sync for Done {}
-
-impl Done {
-    fn write(&self) {
-        // SAFETY: see above.
-        self.0.with_mut(|done| unsafe { *done = 1 });
-    }
-
-    fn check(&self) {
-        // SAFETY: see above.
-        self.0.with(|done| assert_eq!(unsafe { *done }, 1));
-    }
-}
 
 fn fiber(running: &Arc<Running>, done: &Arc<Done>, panics: bool) -> JoinHandle<()> {
     running.one_more();
