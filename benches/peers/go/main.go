@@ -43,6 +43,7 @@ var cases = map[string]func() float64{
 	"echo_100":           echo,
 	"echo_1000":          echo,
 	"short_connections":  echo,
+	"paced":              echo,
 	"http_50":            hello,
 	"http_1000":          hello,
 	"http_pipelined":     hello,

@@ -71,6 +71,8 @@ pub enum Kind {
     HttpIdle { connections: u32 },
     /// An echo server, under so many connections with a message each under way.
     Echo { connections: u32 },
+    /// An echo server, with one message every so often, on so many connections in turn.
+    Paced { connections: u32 },
     /// An echo server whose connections end after one message.
     Short { connections: u32 },
 }

@@ -13,6 +13,7 @@ mod http;
 mod idle;
 mod many_producers;
 mod mutex;
+mod paced;
 mod parked;
 mod ping_pong;
 mod ring;
@@ -54,6 +55,7 @@ pub const ALL: &[&Case] = &[
     &many_producers::CASE,
     &wake_bursts::CASE,
     &short_connections::CASE,
+    &paced::CASE,
     &mutex::HELD,
     &rwlock::CASE,
     &semaphore::CASE,

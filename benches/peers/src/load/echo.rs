@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use super::{Load, MESSAGE};
+use super::{Latencies, Load, MESSAGE};
 use crate::epoll::{add, check};
 use crate::run::{say, stage};
 
@@ -31,33 +31,23 @@ pub(super) fn run(load: Load) {
         add_with(&epoll, &connection.stream, i as u64);
         connection.send();
     }
-    let mut latencies = Vec::new();
-    turns(&epoll, &mut connections, load.time / 4, &mut latencies);
-    latencies.clear();
+    turns(&epoll, &mut connections, load.time / 4);
     stage("begin");
     // What stood still meanwhile begins anew.
     connections.iter_mut().for_each(|connection| connection.sent = Instant::now());
     let start = Instant::now();
-    turns(&epoll, &mut connections, load.time, &mut latencies);
+    let latencies = turns(&epoll, &mut connections, load.time);
     let took = start.elapsed();
     stage("end");
 
-    latencies.sort_unstable();
-    let at = |part: f64| f64::from(latencies[(latencies.len() as f64 * part) as usize]) / 1e3;
     say("requests", latencies.len());
     say("rate", latencies.len() as f64 / took.as_secs_f64());
-    say("p50", at(0.5));
-    say("p99", at(0.99));
-    say("p999", at(0.999));
+    latencies.say();
 }
 
-/// Serves what is ready for so long; notes nanoseconds.
-fn turns(
-    epoll: &OwnedFd,
-    connections: &mut [Connection],
-    time: Duration,
-    latencies: &mut Vec<u32>,
-) {
+/// Serves what is ready for so long.
+fn turns(epoll: &OwnedFd, connections: &mut [Connection], time: Duration) -> Latencies {
+    let mut latencies = Latencies::default();
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 256];
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -66,13 +56,12 @@ fn turns(
         for event in &events[..ready.max(0) as usize] {
             let connection = &mut connections[event.u64 as usize];
             if connection.answered() {
-                let now = Instant::now();
-                let took = now.duration_since(connection.sent).as_nanos();
-                latencies.push(u32::try_from(took).unwrap_or(u32::MAX));
+                latencies.add(connection.sent.elapsed());
                 connection.send();
             }
         }
     }
+    latencies
 }
 
 impl Connection {

@@ -3,9 +3,11 @@
 
 mod echo;
 mod idle;
+mod paced;
 mod short;
 mod wrk;
 
+use crate::run::say;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -19,6 +21,29 @@ pub struct Load {
     pub time: Duration,
 }
 
+/// How long answers took.
+#[derive(Debug, Default)]
+struct Latencies(Vec<u32>);
+
+impl Latencies {
+    fn add(&mut self, took: Duration) {
+        self.0.push(u32::try_from(took.as_nanos()).unwrap_or(u32::MAX));
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Prints the percentiles, in microseconds.
+    fn say(mut self) {
+        self.0.sort_unstable();
+        let at = |part: f64| f64::from(self.0[(self.0.len() as f64 * part) as usize]) / 1e3;
+        say("p50", at(0.5));
+        say("p99", at(0.99));
+        say("p999", at(0.999));
+    }
+}
+
 /// The bytes of a message.
 const MESSAGE: [u8; 64] = [b'v'; 64];
 
@@ -28,6 +53,7 @@ impl Load {
     pub fn run(self, kind: &str) -> bool {
         match kind {
             "echo" => echo::run(self),
+            "paced" => paced::run(self),
             "short" => short::run(self),
             "idle" => idle::run(self),
             _ => return false,

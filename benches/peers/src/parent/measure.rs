@@ -26,6 +26,7 @@ pub(super) fn once(
         Kind::Http(load) => target.http(load),
         Kind::HttpIdle { connections } => target.http_idle(run.scale(connections, 200)),
         Kind::Echo { connections } => target.loaded("echo", connections),
+        Kind::Paced { connections } => target.loaded("paced", connections),
         Kind::Short { connections } => target.loaded("short", connections),
     }
 }
