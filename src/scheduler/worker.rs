@@ -221,10 +221,11 @@ impl Worker<'_> {
         self.switch_to(fiber);
     }
 
-    /// Sends a fiber that last ran here to another worker, if there is one; else it runs here.
+    /// Sends a fiber that last ran here to another worker, if there is one; else it runs here. A vacated worker
+    /// sends nobody: the fiber may be about to block this very thread.
     #[cold]
-    fn is_sent_on(&self, fiber: FiberPtr) -> bool {
-        let Some(core) = self.core() else { return false };
+    pub(super) fn is_sent_on(&self, fiber: FiberPtr) -> bool {
+        let Some(core) = self.core().filter(|core| !core.gate.is_stalled()) else { return false };
         let here = core.index as u32 + 1;
         if fiber.home.load(Ordering::Relaxed) == here {
             if let Some(other) = self.shared.pick_to_migrate(fiber) {

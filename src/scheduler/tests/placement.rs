@@ -1,7 +1,9 @@
 //! The load of a worker, and who gets a fiber from outside.
 
 use super::super::config::Placement;
+use super::super::switch::Post;
 use super::{Bench, bench, config};
+use crate::primitives::sync::atomic::Ordering;
 
 fn loads(bench: &Bench<'_>) -> Vec<Option<usize>> {
     bench.shared.cores.iter().map(|core| bench.shared.load(core)).collect()
@@ -116,5 +118,27 @@ fn mail_is_taken_from_a_worker_that_does_not_come_to_it() {
         assert_eq!(bench.find(1), Some(0));
         assert_eq!((bench.ring(1), bench.core(0).mailbox.len()), (vec![1, 2], 2));
         assert_eq!(bench.core(1).stats.stolen.get(), 3);
+    });
+}
+
+/// The supervisor may put another worker in the place of one whose fiber is about to block its thread: the fiber
+/// goes on with that thread, however often others are to change theirs.
+#[test]
+fn who_blocks_its_thread_is_not_sent_on() {
+    let mut config = config(2);
+    config.force_migrate = true;
+    bench(config, 2, |bench| {
+        let worker = &bench.workers[0];
+        for fiber in bench.fibers {
+            fiber.home.store(1, Ordering::Relaxed);
+        }
+        assert!(worker.is_sent_on(bench.fibers[0]));
+        worker.post.set(Post::HandOff(bench.fibers[1]));
+        bench.core(0).gate.mark_stalled();
+        worker.run_post();
+        let next = worker.next.take().expect("it goes on here");
+        assert!(!worker.is_sent_on(next));
+        assert_eq!(bench.core(1).mailbox.len(), 1);
+        assert_eq!(bench.find(1), Some(0));
     });
 }
