@@ -36,9 +36,9 @@ const LOOKS: u32 = 4;
 const LINGER: u32 = 2 * LOOKS;
 /// How often it looks after an empty poller.
 const RELIEF: Duration = Duration::from_millis(1);
-/// It watches the poller if that is left so often in the time of one such look: then the looks cost
-/// less than the wakes that they save.
-const OFTEN: u128 = 4;
+/// It watches the poller if that is left more often in the time of one such look: then the looks cost less
+/// than the wakes that they save.
+const OFTEN: u128 = 1;
 /// So many looks that find it as before end the watch, however long the period is.
 const IDLE: u32 = 32;
 

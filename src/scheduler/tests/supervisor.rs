@@ -466,7 +466,7 @@ fn the_watch_ends_with_the_supervisor() {
     });
 }
 
-/// It watches the poller where that is left more than four times a millisecond; whoever ends the watch
+/// It watches the poller where that is left more than once a millisecond; whoever ends the watch
 /// wakes a worker for a poller that was left meanwhile.
 #[test]
 fn a_poller_that_is_often_left_is_watched() {
@@ -482,11 +482,11 @@ fn a_poller_that_is_often_left_is_watched() {
             leaves(poller)
         };
         bench.lies_down(1);
-        assert!(!is_watched_after(100, pause), "that is just four");
-        assert!(is_watched_after(100, pause), "one more than that");
+        assert!(!is_watched_after(25, pause), "that is just one");
+        assert!(is_watched_after(25, pause), "one more than that");
         assert!(is_watched_after(200, pause));
         assert_eq!(bench.wakes(), 0);
-        assert!(!is_watched_after(99, pause));
+        assert!(!is_watched_after(24, pause));
         assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
         assert!(is_watched_after(200, pause));
         bench.workers[1].leave_bed(false);
