@@ -23,6 +23,14 @@ pub(crate) mod asymmetric;
 #[cfg(loom)]
 #[path = "asymmetric_loom.rs"]
 pub(crate) mod asymmetric;
+// Where there is a `timerfd`.
+#[cfg_attr(any(loom, not(any(target_os = "linux", target_os = "android"))), path = "bell_any.rs")]
+pub(crate) mod bell;
+/// What other systems have, so that it is tested too.
+#[cfg(all(test, not(loom)))]
+mod bell_any;
+#[cfg(all(test, not(loom)))]
+mod bell_tests;
 mod biased;
 pub(crate) mod clock;
 #[cfg(loom)]

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(10);
+const HOUR: Duration = Duration::from_secs(3600);
 
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -115,7 +116,7 @@ fn who_looks_in_passing_does_not_keep_a_worker_from_the_poller() {
     runtime.shutdown(LONG).unwrap();
 }
 
-/// Two workers without a supervisor, and a connection: a byte from outside makes a fiber run, woken by
+/// Two workers, and a connection: a byte from outside makes a fiber run, woken by
 /// the worker in the poller.
 struct Pair {
     runtime: Runtime,
@@ -124,11 +125,14 @@ struct Pair {
 }
 
 impl Pair {
-    fn new() -> Pair {
+    fn new(period: Option<Duration>) -> Pair {
         let far = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = std::net::TcpStream::connect(far.local_addr().unwrap()).unwrap();
-        let builder = Builder::new().workers(2).stall_period(None).force_migrate(false);
-        Pair { runtime: builder.build().unwrap(), near, far }
+        // Nobody is woken to give memory back either.
+        let builder = Builder::new().workers(2).stall_period(period).stack_age(HOUR);
+        let runtime = builder.force_migrate(false).build().unwrap();
+        runtime.handle().0.all_are_short.store(true, Ordering::Relaxed);
+        Pair { runtime, near, far }
     }
 
     fn poller(&self) -> &PollerSeat {
@@ -154,7 +158,7 @@ impl Pair {
 /// is watched.
 #[test]
 fn a_poller_that_is_watched_is_left_for_a_moment() {
-    let pair = Pair::new();
+    let pair = Pair::new(None);
     let bytes = Arc::new(AtomicUsize::new(0));
     let (far, counted) = (pair.far.try_clone().unwrap(), Arc::clone(&bytes));
     let reader = pair.runtime.go(move || {
@@ -181,33 +185,92 @@ fn a_poller_that_is_watched_is_left_for_a_moment() {
     pair.runtime.shutdown(LONG).unwrap();
 }
 
+/// A fiber that computes once it has read a byte, until it is told to stop.
+struct Computing {
+    fiber: thread::JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Computing {
+    /// Returns when it does, and that it does, for a byte.
+    fn begin(pair: &Pair) -> (Computing, impl FnOnce()) {
+        let [running, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let far = pair.far.try_clone().unwrap();
+        let (runs, stopped) = (Arc::clone(&running), Arc::clone(&stop));
+        let fiber = pair.runtime.go(move || {
+            let (mut far, _) = far.accept().unwrap();
+            far.read_exact(&mut [0; 1]).unwrap();
+            runs.store(true, Ordering::Relaxed);
+            until("somebody stops it", || stopped.load(Ordering::Relaxed));
+        });
+        let near = pair.near.try_clone().unwrap();
+        let compute = move || {
+            (&near).write_all(&[1]).unwrap();
+            until("the fiber computes", || running.load(Ordering::Relaxed));
+        };
+        (Computing { fiber, stop }, compute)
+    }
+
+    fn end(self, pair: Pair) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.fiber.join().unwrap();
+        pair.runtime.shutdown(LONG).unwrap();
+    }
+}
+
 /// The fiber for which it was left does not stop: whoever watches wakes a worker for the place.
 #[test]
 fn a_poller_that_stays_empty_is_filled_by_who_watches_it() {
-    let pair = Pair::new();
-    let [running, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let pair = Pair::new(None);
     pair.poller().watch();
-    let far = pair.far.try_clone().unwrap();
-    let (runs, stopped) = (Arc::clone(&running), Arc::clone(&stop));
-    let computing = pair.runtime.go(move || {
-        let (mut far, _) = far.accept().unwrap();
-        far.read_exact(&mut [0; 1]).unwrap();
-        runs.store(true, Ordering::Relaxed);
-        until("somebody stops it", || stopped.load(Ordering::Relaxed));
-    });
-    let mut wakes = pair.rest();
-    (&pair.near).write_all(&[1]).unwrap();
-    until("the fiber computes", || running.load(Ordering::Relaxed));
-    let shared = &pair.runtime.handle().0;
-    let left = shared.look_after_poller(pair.poller().left() - 1);
-    assert_eq!((pair.poller().taken_by(), pair.wakes()), (None, wakes), "it has just been left");
-    shared.look_after_poller(left);
-    wakes += 1;
+    let (computing, compute) = Computing::begin(&pair);
+    let wakes = pair.rest();
+    compute();
+    assert_eq!((pair.poller().taken_by(), pair.wakes()), (None, wakes));
+    let look = || pair.runtime.handle().0.look_after_poller(Moment::now());
+    look();
     until("somebody is there", || pair.poller().taken_by().is_some());
-    shared.look_after_poller(left);
-    assert_eq!(pair.wakes(), wakes, "woken once, for the place");
-    stop.store(true, Ordering::Relaxed);
-    computing.join().unwrap();
+    look();
+    assert_eq!(pair.wakes(), wakes + 1, "woken once, for the place");
+    computing.end(pair);
+}
+
+/// The supervisor sleeps, and hears of it in time.
+#[test]
+fn a_poller_that_stays_empty_is_filled_by_the_supervisor() {
+    let pair = Pair::new(Some(HOUR));
+    let (computing, compute) = Computing::begin(&pair);
+    until("the supervisor watches", || pair.poller().is_watched());
+    pair.rest();
+    let looks = || pair.runtime.handle().0.looks();
+    let before = looks();
+    compute();
+    until("somebody is there", || pair.poller().taken_by().is_some());
+    assert!(looks() > before, "somebody else has sent it there");
+    computing.end(pair);
+}
+
+/// Or the supervisor would look while all sleep, for each message that comes alone.
+#[test]
+fn who_goes_to_sleep_puts_the_look_off_that_it_wanted_awake() {
+    const MESSAGES: usize = 20;
+    let pair = Pair::new(Some(HOUR));
+    let far = pair.far.try_clone().unwrap();
+    let reader = pair.runtime.go(move || {
+        let (mut far, _) = far.accept().unwrap();
+        far.read_exact(&mut [0; MESSAGES]).unwrap();
+    });
+    pair.rest();
+    let looks = || pair.runtime.handle().0.looks();
+    let before = looks();
+    for _ in 0..MESSAGES {
+        std::thread::sleep(Duration::from_millis(8));
+        (&pair.near).write_all(&[1]).unwrap();
+    }
+    reader.join().unwrap();
+    // One whose fiber was kept from running, by others on this machine, is looked after.
+    let looks = looks() - before;
+    assert!(looks < MESSAGES as u64 / 2, "{looks} looks");
     pair.runtime.shutdown(LONG).unwrap();
 }
 

@@ -3,6 +3,7 @@
 use super::heirs;
 use super::hold_off::PAYS;
 use super::idle::Left;
+use super::watch::LINGER;
 use super::worker::Worker;
 use crate::fiber::{self, Batch};
 use crate::primitives::clock::Moment;
@@ -15,6 +16,10 @@ const QUIET: Duration = Duration::from_millis(50);
 
 /// More fibers from the poller are many, however short they have been of late.
 const FEW: u64 = 8;
+
+/// Nanoseconds for a fiber between two scheduling points, from which on another worker is woken for the poller even
+/// for a single one: that costs as much as tens of microseconds of work, and who comes meanwhile is served at once.
+const SHORT: u64 = 50_000;
 
 impl Worker<'_> {
     pub(super) fn park(&self, done: &dyn Fn() -> bool) {
@@ -32,14 +37,35 @@ impl Worker<'_> {
             }
             false => shared.has_work_for(core),
         };
+        let mut leaves_poller = false;
         if work || self.is_one_too_many() || shared.is_stopping() || done() {
             self.leave_bed(true);
         } else {
             core.stats.parked.add(1);
-            self.sleep(now, look_again);
+            self.put_off_the_watch(now);
+            leaves_poller = self.sleep(now, look_again);
         }
-        shared.watch.notice();
-        self.own().tick.begin(Moment::now());
+        let awake = Moment::now();
+        match leaves_poller {
+            true => {
+                shared.poller.leave(awake);
+                shared.watch.relieve(awake, || shared.all_rest(Some(core.index)));
+            }
+            false => shared.watch.notice(awake),
+        }
+        self.own().slept = awake.since(now);
+        self.own().tick.begin(awake);
+    }
+
+    /// Where the next message may be long in coming the supervisor need not look before.
+    fn put_off_the_watch(&self, now: Moment) {
+        let shared = self.shared;
+        if let Some(period) = shared.config.stall_period
+            && self.own().slept >= shared.watch.often()
+        {
+            let far = now.saturating_add(LINGER * period);
+            shared.watch.put_off(now, far, || shared.all_rest(None));
+        }
     }
 
     /// Awake again. A claimed worker counts as searching already; one that saw work in its last look
@@ -56,15 +82,18 @@ impl Worker<'_> {
         self.searching.set(searching);
     }
 
-    /// In the poller if nobody else is there, on the thread otherwise; leaves the bed.
-    fn sleep(&self, now: Moment, look_again: Option<Duration>) {
+    /// In the poller if nobody else is there, on the thread otherwise; leaves the bed. `true` if it has left the
+    /// poller to nobody.
+    #[must_use]
+    fn sleep(&self, now: Moment, look_again: Option<Duration>) -> bool {
         let (core, shared) = (self.held(), self.shared);
         self.trim_stacks(now);
         let timeout = look_again.into_iter().chain(shared.config.park_timeout).min();
         let Some(mut role) = shared.poller.role(|| shared.driver.try_role()) else {
             let left = (self.deadline != Moment::NEVER).then(|| self.deadline.since(now));
             core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
-            return self.leave_bed(false);
+            self.leave_bed(false);
+            return false;
         };
         let mut settled = Batch::new();
         shared.poller.sit(core.index);
@@ -76,26 +105,29 @@ impl Worker<'_> {
             shared.driver.wait(&mut role, now, until, &mut settled);
         });
         let few = self.are_few(&settled);
-        match few {
-            true => shared.poller.rise_for_few(),
-            false => shared.poller.rise(),
-        }
+        shared.poller.rise();
         drop(role);
         // Before others are woken: it would be the first that is found asleep.
         self.leave_bed(false);
         // In this order: see `poller_seat`.
-        if self.push_settled(settled) && !(few && shared.poller.is_watched()) {
+        let some = self.push_settled(settled);
+        let leaves_poller = few && shared.poller.is_watched();
+        if some && !leaves_poller {
             shared.notify();
         }
         shared.wake_for_trim(core.index);
+        leaves_poller
     }
 
     /// Will it be done with them about when another worker, woken for a share of them, would begin?
     pub(super) fn are_few(&self, settled: &Batch) -> bool {
+        let average = self.own().tick.average();
+        #[cfg(test)]
+        let average = average * u64::from(!self.shared.all_are_short.load(Ordering::Relaxed));
         match settled.len() as u64 {
             0 => false,
-            1 => true,
-            n => n <= FEW && n * self.own().tick.average() < PAYS,
+            1 => average < SHORT,
+            n => n <= FEW && n * average < PAYS,
         }
     }
 

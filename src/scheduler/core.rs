@@ -17,6 +17,7 @@ use crate::util::rng::Rng;
 use crossbeam_utils::CachePadded;
 use std::panic::Location;
 use std::ptr;
+use std::time::Duration;
 
 /// One worker's share of the scheduler. Others reach only what is marked so.
 ///
@@ -59,6 +60,8 @@ pub(super) struct Own {
     pub(super) rng: Rng,
     pub(super) stacks: Cache,
     pub(super) sampler: Sampler,
+    /// How long it has slept last.
+    pub(super) slept: Duration,
     /// Dispatches when it last went to sleep, and whether it has looked for a deadlock since.
     pub(super) rest: (u64, bool),
     /// Dispatches from the LIFO slot in a row.
@@ -95,6 +98,7 @@ impl Core {
                 rng: Rng::new(seed, index as u64),
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
+                slept: Duration::MAX,
                 rest: (0, false),
                 lifo_run: 0,
                 mail_first: false,

@@ -70,8 +70,9 @@ impl Worker<'_> {
         core.parker.set_thread();
         self.core.set(core);
         core.set_seat(&raw const self.seat);
-        self.own().tick.begin(Moment::now());
-        self.shared.watch.notice();
+        let now = Moment::now();
+        self.own().tick.begin(now);
+        self.shared.watch.notice(now);
     }
 
     /// Holds no core any more; the caller hands it on.
@@ -168,8 +169,9 @@ impl Worker<'_> {
         core.gate.clear_stalled();
         // What it had in mind may be another's by now, but for what is kept here.
         self.own().stacks.begin_anew();
-        self.own().tick.begin(Moment::now());
-        self.shared.watch.notice();
+        let now = Moment::now();
+        self.own().tick.begin(now);
+        self.shared.watch.notice(now);
         let rejoins = self.shared.crew.rejoin(self.is_home());
         if rejoins {
             core.stats.rejoined.add(1);

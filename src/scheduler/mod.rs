@@ -37,6 +37,7 @@ mod steal;
 mod supervisor;
 mod switch;
 mod tick;
+mod watch;
 mod worker;
 
 /// Dispatches from the LIFO slot in a row, after which it is flushed to the ring.

@@ -8,3 +8,4 @@ mod parker;
 mod poller_seat;
 mod ring;
 mod slot;
+mod watch;

@@ -8,17 +8,17 @@
 //!
 //! # Left for a moment
 //!
-//! Who rises for a single fiber, or for few that will not take long, is mostly back in some microseconds. To
-//! wake another for that is a system call and two switches for each turn of a busy server. So the poller may be
-//! left to nobody, and the fibers be told of to nobody, while the supervisor *watches*: it looks each millisecond,
-//! and wakes a worker if nobody has risen so since its last look, and the seat is empty or something is queued. It
-//! watches while that happens often, and only then.
+//! Who rises for a single fiber, or for few, that will not take long is mostly back in some microseconds. To
+//! wake another for that is a system call and two switches for each turn. So the poller is left to nobody, and the
+//! fibers are told of to nobody, while the supervisor *watches*. It looks some milliseconds later (`watch.rs`), and wakes
+//! a worker if nobody has left it just then, and the seat is empty or something is queued.
 //!
 //! Who rises empties the seat, pushes the fibers, full fence, reads `watched`. Who ends the watch stores that, full
 //! fence, reads the seat and the queues. Of the two reads one sees the other's store: either a worker is woken by
 //! the one who rises, or by the one who has ended the watch. The queues too: another worker may have sat down
 //! between the first two steps, and looked at the queues before that.
 
+use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::sync::full_fence;
 use crate::primitives::thread;
@@ -27,7 +27,7 @@ use crate::primitives::thread;
 pub(crate) struct PollerSeat {
     /// The worker in the poller plus one, or 0. Written by the holder of the role.
     sitter: AtomicUsize,
-    /// How often somebody has risen for few fibers. Written by the holder of the role.
+    /// When somebody has last left it to nobody, in nanoseconds.
     left: AtomicU64,
     /// The supervisor looks after an empty seat.
     watched: AtomicBool,
@@ -56,24 +56,23 @@ impl PollerSeat {
         self.sitter.store(0, Ordering::Relaxed);
     }
 
-    /// As `rise`, for few fibers.
-    pub(super) fn rise_for_few(&self) {
-        self.left.store(self.left() + 1, Ordering::Relaxed);
-        self.rise();
-    }
-
     /// Asked by who has risen for few fibers and pushed them: may the poller be left to nobody meanwhile, and the
     /// fibers be told of to nobody?
     #[must_use]
-    pub(super) fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         // Pairs with the fence in `end_watch`.
         full_fence();
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// How often somebody has risen for few fibers, so far.
-    pub(crate) fn left(&self) -> u64 {
-        self.left.load(Ordering::Relaxed)
+    /// The caller leaves it to nobody, at `now`.
+    pub(super) fn leave(&self, now: Moment) {
+        self.left.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// When somebody has last done so.
+    pub(super) fn left(&self) -> Moment {
+        Moment::from_nanos(self.left.load(Ordering::Relaxed))
     }
 
     /// From now on the caller looks after the seat.
@@ -179,7 +178,7 @@ mod models {
                     theirs.seat.sit(1);
                 }
             });
-            world.seat.rise_for_few();
+            world.seat.rise();
             drop(role);
             world.queued.store(true, Ordering::Relaxed);
             let leaves = world.seat.is_watched();

@@ -12,8 +12,8 @@ use super::pace::Pace;
 use super::poller_seat::PollerSeat;
 use super::sites::{BlockingSite, Sites};
 use super::stats::{Stats, WorkerStats};
-use super::supervisor::Watch;
 use super::tick::Tick;
+use super::watch::Watch;
 use crate::driver::Driver;
 use crate::fiber::{self, FiberPtr, Waiters};
 use crate::primitives::clock::Moment;
@@ -73,6 +73,9 @@ pub(crate) struct Shared {
     pub(crate) drained: Waiters,
     unstarted: Mutex<Unstarted>,
     pub(super) seed: u64,
+    /// Nobody expects a fiber to run for long.
+    #[cfg(test)]
+    pub(crate) all_are_short: AtomicBool,
 }
 
 /// Starts a thread that calls [`run`](super::run) with the given core.
@@ -117,7 +120,7 @@ impl Shared {
             starter: OnceLock::new(),
             blocking: Limit::new(config.max_blocking),
             sites: Sites::new(config.learn_blocking),
-            watch: Watch::new(),
+            watch: Watch::new(config.stall_period)?,
             deadlock_at: AtomicU64::new(u64::MAX),
             turn: AtomicUsize::new(0),
             cancelling: AtomicBool::new(false),
@@ -130,6 +133,8 @@ impl Shared {
             unstarted: Mutex::new(Unstarted::default()),
             seed,
             config,
+            #[cfg(test)]
+            all_are_short: AtomicBool::new(false),
         }))
     }
 
@@ -193,20 +198,32 @@ impl Shared {
         self.cores.iter().filter(|core| core.parker.is_asleep()).count()
     }
 
-    /// A look of the watch: wakes a worker if the poller was left last before it had been left `before` times, and
-    /// is empty, or something is queued of which nobody may have been told. Returns how often it has been left.
-    pub(crate) fn look_after_poller(&self, before: u64) -> u64 {
-        let left = self.poller.left();
-        if left == before && (self.poller.taken_by().is_none() || self.is_any_queued()) {
+    /// The supervisor's look, at `now`: wakes a worker if the poller is empty, or something is queued of which nobody may
+    /// have been told. Not if somebody has just left the poller; says whether that is so.
+    pub(crate) fn look_after_poller(&self, now: Moment) -> bool {
+        let just_left = now.since(self.poller.left()) < self.watch.often();
+        if !just_left && (self.poller.taken_by().is_none() || self.is_any_queued()) {
             self.notify();
         }
-        left
+        just_left
+    }
+
+    #[cfg(test)]
+    pub(crate) fn looks(&self) -> u64 {
+        self.watch.looks.load(Ordering::Relaxed)
     }
 
     pub(super) fn end_watch(&self) {
         if self.poller.end_watch() || self.is_any_queued() {
             self.notify();
         }
+    }
+
+    /// Does nobody run, but for worker `except`? Nor has anybody stalled, or is stuck where the supervisor counts that.
+    pub(super) fn all_rest(&self, except: Option<usize>) -> bool {
+        let rests = |core: &Core| !core.is_held() || self.idle.is_parked(core.index);
+        !self.sites.has_suspects()
+            && self.cores.iter().all(|core| Some(core.index) == except || rests(core))
     }
 
     fn is_any_queued(&self) -> bool {

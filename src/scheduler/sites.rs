@@ -85,8 +85,13 @@ impl Sites {
     }
 
     #[inline(always)]
+    pub(super) fn has_suspects(&self) -> bool {
+        self.suspects.load(Ordering::Relaxed) != 0
+    }
+
+    #[inline(always)]
     pub(super) fn is_suspect(&self, site: Site) -> bool {
-        self.suspects.load(Ordering::Relaxed) != 0 && self.look_up(site)
+        self.has_suspects() && self.look_up(site)
     }
 
     #[cold]
@@ -135,7 +140,7 @@ impl Sites {
 
     /// The supervisor's look: counts who is stuck, and clears the sites none of whose fibers is.
     pub(super) fn look(&self, now: Moment, period: Duration) {
-        if self.suspects.load(Ordering::Relaxed) == 0 {
+        if !self.has_suspects() {
             return;
         }
         self.change(|inner| {

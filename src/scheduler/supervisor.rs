@@ -8,39 +8,19 @@
 //! acts only as a thief does, since the stalled fiber may spawn at any instant; it never preempts. At
 //! its next scheduling point the stalled worker rejoins, or retires (`hand_off.rs`).
 //!
-//! # An empty poller
+//! When it looks, and who decides that besides it, stands in `watch.rs`. At each look it also sees to a poller that was
+//! left to nobody (`poller_seat.rs`).
 //!
-//! Where the poller is often left for a moment it watches that too, each millisecond
-//! (`poller_seat.rs`).
-//!
-//! # Going to sleep
-//!
-//! After [`LINGER`] looks at which every worker was parked, and had run nothing since the look before, it sleeps
-//! until one leaves its bed.
-//! It stores `asleep`, full fence, looks once more whether all are parked. A worker's parked bit is
-//! cleared first, then a full fence, then `asleep` is read. Of the two reads one sees the other's
-//! store.
+//! It sleeps until a worker leaves its bed once nothing has run for two periods.
 
 use super::core::Core;
 use super::shared::Shared;
+use super::watch::{IN_A_PERIOD, LINGER};
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::primitives::sync::{Condvar, Mutex, full_fence};
+use crate::primitives::sync::atomic::Ordering;
 use std::panic::Location;
 use std::time::Duration;
-
-/// Looks in a period.
-const LOOKS: u32 = 4;
-/// Quiet looks before it sleeps.
-const LINGER: u32 = 2 * LOOKS;
-/// How often it looks after an empty poller.
-const RELIEF: Duration = Duration::from_millis(1);
-/// It watches the poller if that is left more often in the time of one such look: then the looks cost less
-/// than the wakes that they save.
-const OFTEN: u128 = 1;
-/// So many looks that find it as before end the watch, however long the period is.
-const IDLE: u32 = 32;
 
 /// A fiber that has kept its thread for longer than the supervisor's period.
 ///
@@ -68,47 +48,6 @@ pub struct Stall {
     pub replaced: bool,
 }
 
-/// The supervisor's bed.
-#[derive(Debug)]
-pub(super) struct Watch {
-    asleep: AtomicBool,
-    /// Somebody wants it to look.
-    called: Mutex<bool>,
-    call: Condvar,
-}
-
-impl Watch {
-    pub(super) fn new() -> Watch {
-        Watch { asleep: AtomicBool::new(false), called: Mutex::new(false), call: Condvar::new() }
-    }
-
-    /// A worker is about to run something.
-    #[inline]
-    pub(super) fn notice(&self) {
-        full_fence();
-        if self.asleep.load(Ordering::Relaxed) {
-            self.wake();
-        }
-    }
-
-    #[cold]
-    pub(super) fn wake(&self) {
-        *self.called.lock() = true;
-        self.call.notify_one();
-    }
-
-    fn sleep(&self, timeout: Option<Duration>) {
-        let mut called = self.called.lock();
-        if !*called {
-            match timeout {
-                Some(timeout) => drop(self.call.wait_for(&mut called, timeout)),
-                None => self.call.wait(&mut called),
-            }
-        }
-        *called = false;
-    }
-}
-
 /// What the supervisor remembers of one core.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -133,13 +72,13 @@ pub(super) struct Supervisor<'a> {
     shared: &'a Shared,
     period: Duration,
     seen: Vec<Seen>,
-    /// Looks in a row at which every worker was parked, and had run nothing since the last.
-    quiet: u32,
+    /// The last look, and the last one since which something had run.
+    looked: Moment,
+    active: Option<Moment>,
     /// All dispatches by the last look.
     dispatched: u64,
-    /// How often the poller had been left by the last look.
-    left: u64,
-    watches_poller: bool,
+    /// The poller had just been left to nobody.
+    just_left: bool,
 }
 
 impl<'a> Supervisor<'a> {
@@ -148,10 +87,10 @@ impl<'a> Supervisor<'a> {
             shared,
             period,
             seen: Vec::new(),
-            quiet: 0,
+            looked: Moment::default(),
+            active: None,
             dispatched: 0,
-            left: shared.poller.left(),
-            watches_poller: false,
+            just_left: false,
         }
     }
 }
@@ -159,66 +98,45 @@ impl<'a> Supervisor<'a> {
 /// However it ends, by a panic too: who leaves the poller to nobody must not count on it any more.
 impl Drop for Supervisor<'_> {
     fn drop(&mut self) {
-        self.decide_on_watch(None);
+        self.shared.end_watch();
     }
 }
 
 impl Supervisor<'_> {
-    /// How long it waits before it looks again; `None` while all is quiet.
+    /// How long it waits before it looks again; `None` once all has been quiet for long.
     pub(super) fn pause(&self) -> Option<Duration> {
-        (self.quiet < LINGER).then(|| self.period / LOOKS)
+        let shared = self.shared;
+        let active = self.active.unwrap_or(self.looked);
+        let pause = if self.just_left { shared.watch.often() } else { self.period / IN_A_PERIOD };
+        (self.looked.since(active) < LINGER * self.period).then_some(pause)
     }
 
     pub(super) fn rest(&mut self) {
-        let watch = &self.shared.watch;
-        let pause = self.pause();
-        self.decide_on_watch(pause);
-        match pause {
-            Some(pause) if self.watches_poller => return self.watch_poller(pause),
-            Some(pause) => return watch.sleep(Some(pause)),
-            None => {}
+        let (shared, now) = (self.shared, Moment::now());
+        shared.poller.watch();
+        let watch = &shared.watch;
+        match self.pause() {
+            Some(pause) => {
+                let far = now.saturating_add(LINGER * self.period);
+                _ = watch.lie_down(now.saturating_add(pause), far, || shared.all_rest(None));
+            }
+            None => {
+                let as_before = || self.is_quiet() && shared.dispatched() == self.dispatched;
+                if watch.lie_down(now, Moment::NEVER, as_before) {
+                    self.look_for_deadlock();
+                }
+                self.active = None;
+            }
         }
-        watch.asleep.store(true, Ordering::Relaxed);
-        full_fence();
-        let as_before = self.is_quiet() && self.shared.dispatched() == self.dispatched;
-        if as_before && !self.shared.is_stopping() {
+        watch.sleep();
+    }
+
+    /// The hook may take its time: nobody counts on the supervisor meanwhile.
+    fn look_for_deadlock(&self) {
+        if self.shared.watches_for_deadlocks() {
+            self.shared.end_watch();
             self.shared.look_for_deadlock();
-            watch.sleep(None);
-        }
-        watch.asleep.store(false, Ordering::Relaxed);
-        self.quiet = 0;
-    }
-
-    /// Begins or ends the watch over the poller, by how often that was left in the last pause, which was
-    /// as long as `pause`.
-    pub(super) fn decide_on_watch(&mut self, pause: Option<Duration>) {
-        let poller = &self.shared.poller;
-        let left = poller.left();
-        let times = left - std::mem::replace(&mut self.left, left);
-        let often =
-            |pause: Duration| u128::from(times) * RELIEF.as_nanos() > pause.as_nanos() * OFTEN;
-        let often = pause.is_some_and(often);
-        match (self.watches_poller, often) {
-            (false, true) => poller.watch(),
-            (true, false) => self.shared.end_watch(),
-            _ => {}
-        }
-        self.watches_poller = often;
-    }
-
-    /// Sleeps for `pause`, with looks after the poller for as long as that is left now and then.
-    fn watch_poller(&mut self, pause: Duration) {
-        let end = Moment::now().saturating_add(pause);
-        let (mut left, mut idle) = (self.shared.poller.left(), 0);
-        while idle < IDLE && Moment::now() < end && !self.shared.is_stopping() {
-            self.shared.watch.sleep(Some(RELIEF.min(pause)));
-            let before = left;
-            left = self.shared.look_after_poller(before);
-            idle = if left == before { idle + 1 } else { 0 };
-        }
-        if idle == IDLE {
-            self.decide_on_watch(None);
-            self.shared.watch.sleep(Some(end.since(Moment::now())));
+            self.shared.poller.watch();
         }
     }
 
@@ -239,8 +157,12 @@ impl Supervisor<'_> {
         for core in self.shared.cores.iter() {
             quiet &= self.look_at(core, now).is_none();
         }
-        self.quiet = if quiet { self.quiet + 1 } else { 0 };
+        if !quiet || self.active.is_none() {
+            self.active = Some(now);
+        }
+        self.looked = now;
         self.shared.sites.look(now, self.period);
+        self.just_left = self.shared.look_after_poller(now);
     }
 
     /// Returns how many dispatches it has found, or `None` at rest.
@@ -257,8 +179,8 @@ impl Supervisor<'_> {
         let seen = self.seen[core.index];
         if dispatched.is_none() || seen.dispatched != dispatched {
             self.seen[core.index] = fresh;
-        } else if seen.again >= LOOKS - 1
-            && now.since(seen.since) >= self.period / LOOKS * (LOOKS - 1)
+        } else if seen.again >= IN_A_PERIOD - 1
+            && now.since(seen.since) >= self.period / IN_A_PERIOD * (IN_A_PERIOD - 1)
         {
             // Looks and time: a process that was stopped for a while, because it had used up its share
             // of the processors say, has lost time, and nobody in it has stalled.
@@ -296,7 +218,7 @@ impl Supervisor<'_> {
         self.shared.sites.stalled(site);
         // What follows may take its time, a thread that is reaped and the hook, and nobody looks after the poller
         // meanwhile.
-        self.decide_on_watch(None);
+        self.shared.end_watch();
         let replaced = self.shared.replace();
         self.drain(core);
         let stall = Stall {

@@ -206,7 +206,7 @@ fn who_sleeps_again_is_woken_for_its_idle_stacks() {
     });
 }
 
-/// A single fiber always; more by what fibers have taken of late.
+/// By what fibers have taken of late; a single one may take longer.
 #[test]
 fn for_few_short_fibers_nobody_need_be_woken() {
     use super::Fibers;
@@ -222,15 +222,22 @@ fn for_few_short_fibers_nobody_need_be_woken() {
         };
         let [none, one, three, ten] = [0, 1, 3, 10].map(settled);
         let all = || [&none, &one, &three, &ten].map(are_few);
-        assert_eq!(all(), [false, true, false, false], "nobody knows them yet");
+        assert_eq!(all(), [false; 4], "nobody knows them yet");
         let mut now = Moment::now();
-        for _ in 0..20 {
-            worker.own().tick.injector_looked(now);
-            worker.own().tick.begin(now);
-            (0..8).for_each(|_| assert!(worker.own().tick.dispatch()));
-            now = now.saturating_add(Duration::from_micros(8 * 3));
-            worker.own().tick.finish(now);
-        }
+        let mut take = |micros: u64| {
+            for _ in 0..40 {
+                worker.own().tick.injector_looked(now);
+                worker.own().tick.begin(now);
+                (0..8).for_each(|_| assert!(worker.own().tick.dispatch()));
+                now = now.saturating_add(Duration::from_micros(8 * micros));
+                worker.own().tick.finish(now);
+            }
+        };
+        take(3);
         assert_eq!(all(), [false, true, true, false], "three microseconds each");
+        take(30);
+        assert_eq!(all(), [false, true, false, false], "thirty");
+        take(100);
+        assert_eq!(all(), [false; 4], "a hundred");
     });
 }

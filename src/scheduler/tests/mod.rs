@@ -12,6 +12,7 @@ mod search;
 mod supervisor;
 mod tick;
 mod wakes;
+mod watch;
 
 use super::config::{Config, Migrate, Placement};
 use super::core::Core;

@@ -5,21 +5,19 @@ use super::super::shared::Starter;
 use super::super::supervisor::{Stall, Supervisor};
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
-use crate::scheduler::poller_seat::PollerSeat;
-use std::ptr;
+use crate::primitives::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const PERIOD: Duration = Duration::from_millis(100);
+pub(super) const PERIOD: Duration = Duration::from_millis(100);
 
-fn at(time: Duration) -> Moment {
+pub(super) fn at(time: Duration) -> Moment {
     Moment::default().saturating_add(Duration::from_secs(1) + time)
 }
 
 impl Bench<'_> {
     /// Worker 0 begins to run fiber `number`.
-    fn runs(&self, number: usize) {
+    pub(super) fn runs(&self, number: usize) {
         self.core(0).stats.dispatched.add(1);
         self.workers[0].set_running(Some(self.fibers[number]));
     }
@@ -148,6 +146,7 @@ fn what_ran_between_two_looks_is_no_rest() {
     for ran in ran {
         bench(config(1), 0, |bench| {
             bench.lies_down(0);
+            bench.shared.poller.sit(0);
             let mut supervisor = Supervisor::new(bench.shared, PERIOD);
             for look in 0..100 {
                 ran(bench);
@@ -364,134 +363,4 @@ fn a_run_begins_with_the_core_with_which_the_last_one_has_ended() {
     crew.close(Some(0));
     assert!(crew.give_up(1));
     assert_eq!(run(), Some(0));
-}
-
-/// May who rises for few fibers leave the poller to nobody?
-fn leaves(poller: &PollerSeat) -> bool {
-    poller.rise_for_few();
-    poller.is_watched()
-}
-
-/// Who has risen for few fibers told nobody of them, and the first of them does not stop; another worker sat down in the
-/// poller before they were pushed.
-#[test]
-fn what_nobody_was_told_of_is_seen_by_the_watch() {
-    bench(config(2), 1, |bench| {
-        let poller = &bench.shared.poller;
-        bench.lies_down(1);
-        poller.sit(1);
-        let left = bench.shared.look_after_poller(poller.left());
-        assert_eq!(bench.wakes(), 0, "nothing is queued");
-        bench.fill_ring(0, [0]);
-        bench.shared.look_after_poller(left + 1);
-        assert_eq!(bench.wakes(), 0, "it has just been left");
-        bench.shared.look_after_poller(left);
-        assert_eq!(bench.wakes(), 1);
-        bench.workers[1].leave_bed(false);
-        bench.workers[1].stop_searching();
-        bench.lies_down(1);
-        bench.shared.end_watch();
-        assert_eq!(bench.wakes(), 2, "the watch ends");
-        bench.workers[1].leave_bed(false);
-        assert_eq!(bench.find(0), Some(0));
-    });
-    let mut config = config(2);
-    config.stealing = false;
-    bench(config, 1, |bench| {
-        bench.lies_down(1);
-        bench.shared.poller.sit(1);
-        bench.fill_ring(0, [0]);
-        bench.shared.look_after_poller(bench.shared.poller.left());
-        assert_eq!(bench.wakes(), 0, "it could not take it");
-        bench.workers[1].leave_bed(false);
-        assert_eq!(bench.find(0), Some(0));
-    });
-}
-
-/// The hook runs on the supervisor's thread, for as long as it likes: the poller is not left to it.
-#[test]
-fn no_hook_runs_in_a_watch() {
-    static POLLER: AtomicPtr<PollerSeat> = AtomicPtr::new(ptr::null_mut());
-    static WATCHED: Mutex<Option<bool>> = Mutex::new(None);
-    let mut config = config(2);
-    config.on_stall = Some(Arc::new(|_: &Stall| {
-        // SAFETY: the test's, which waits for the hook.
-        let poller = unsafe { &*POLLER.load(Ordering::Relaxed) };
-        *WATCHED.lock().unwrap() = Some(leaves(poller));
-    }));
-    bench(config, 1, |bench| {
-        bench.shared.set_starter(Starter(Box::new(|shared, _| {
-            assert!(!shared.poller.is_watched(), "a thread is started meanwhile");
-            Ok(())
-        })));
-        let poller = &bench.shared.poller;
-        POLLER.store(ptr::from_ref(poller).cast_mut(), Ordering::Relaxed);
-        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
-        for _ in 0..1_000 {
-            poller.rise_for_few();
-        }
-        supervisor.decide_on_watch(Some(PERIOD / 4));
-        assert!(leaves(poller));
-        bench.lies_down(1);
-        bench.runs(0);
-        for look in 0..=3 {
-            supervisor.look(at(PERIOD / 4 * look));
-        }
-        assert_eq!(*WATCHED.lock().unwrap(), Some(false));
-        assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
-        bench.workers[1].leave_bed(false);
-        bench.workers[0].set_running(None);
-    });
-}
-
-/// Nobody comes to look after the poller any more, so nobody may leave it.
-#[test]
-fn the_watch_ends_with_the_supervisor() {
-    bench(config(2), 0, |bench| {
-        let poller = &bench.shared.poller;
-        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
-        bench.lies_down(1);
-        for _ in 0..1000 {
-            poller.rise_for_few();
-        }
-        supervisor.decide_on_watch(Some(PERIOD / 4));
-        assert!(leaves(poller), "it watches");
-        let unwinding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _supervisor = supervisor;
-            std::panic::resume_unwind(Box::new(()));
-        }));
-        assert!(unwinding.is_err());
-        assert!(!leaves(poller));
-        assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
-    });
-}
-
-/// It watches the poller where that is left more than once a millisecond; whoever ends the watch
-/// wakes a worker for a poller that was left meanwhile.
-#[test]
-fn a_poller_that_is_often_left_is_watched() {
-    let pause = Some(PERIOD / 4);
-    bench(config(2), 0, |bench| {
-        let poller = &bench.shared.poller;
-        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
-        let mut is_watched_after = |times: usize, pause| {
-            for _ in 0..times {
-                poller.rise_for_few();
-            }
-            supervisor.decide_on_watch(pause);
-            leaves(poller)
-        };
-        bench.lies_down(1);
-        assert!(!is_watched_after(25, pause), "that is just one");
-        assert!(is_watched_after(25, pause), "one more than that");
-        assert!(is_watched_after(200, pause));
-        assert_eq!(bench.wakes(), 0);
-        assert!(!is_watched_after(24, pause));
-        assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
-        assert!(is_watched_after(200, pause));
-        bench.workers[1].leave_bed(false);
-        poller.sit(1);
-        assert!(!is_watched_after(0, None), "all is quiet");
-        assert_eq!(bench.wakes(), 1, "somebody is there");
-    });
 }

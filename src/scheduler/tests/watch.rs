@@ -1,0 +1,148 @@
+//! What the supervisor does for a poller that was left to nobody, and who has it look later.
+
+use super::super::shared::Starter;
+use super::super::supervisor::{Stall, Supervisor};
+use super::supervisor::{PERIOD, at};
+use super::{Config, bench, config};
+use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
+use crate::scheduler::poller_seat::PollerSeat;
+use std::ptr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// As in a runtime with a supervisor, which is the test.
+fn supervised(workers: usize) -> Config {
+    Config { stall_period: Some(PERIOD), ..config(workers) }
+}
+
+/// May who rises for few fibers leave the poller to nobody?
+fn leaves(poller: &PollerSeat) -> bool {
+    poller.rise();
+    poller.is_watched()
+}
+
+/// Who has risen for few fibers told nobody of them, and the first of them does not stop; another worker sat down in the
+/// poller before they were pushed.
+#[test]
+fn what_nobody_was_told_of_is_seen_by_the_watch() {
+    bench(config(2), 1, |bench| {
+        let (shared, now) = (bench.shared, at(Duration::ZERO));
+        bench.lies_down(1);
+        shared.poller.sit(1);
+        shared.look_after_poller(now);
+        assert_eq!(bench.wakes(), 0, "nothing is queued");
+        bench.fill_ring(0, [0]);
+        shared.look_after_poller(now);
+        assert_eq!(bench.wakes(), 1);
+        bench.workers[1].leave_bed(false);
+        bench.workers[1].stop_searching();
+        bench.lies_down(1);
+        shared.end_watch();
+        assert_eq!(bench.wakes(), 2, "the watch ends");
+        bench.workers[1].leave_bed(false);
+        assert_eq!(bench.find(0), Some(0));
+    });
+    let mut config = config(2);
+    config.stealing = false;
+    bench(config, 1, |bench| {
+        bench.lies_down(1);
+        bench.shared.poller.sit(1);
+        bench.fill_ring(0, [0]);
+        bench.shared.look_after_poller(at(Duration::ZERO));
+        assert_eq!(bench.wakes(), 0, "it could not take it");
+        bench.workers[1].leave_bed(false);
+        assert_eq!(bench.find(0), Some(0));
+    });
+}
+
+/// The supervisor's look is put off by the only one that runs, and by the last one to park.
+#[test]
+fn who_runs_is_no_rest() {
+    bench(config(2), 0, |bench| {
+        let rest = |except| bench.shared.all_rest(except);
+        assert_eq!([None, Some(0), Some(1)].map(rest), [false; 3]);
+        bench.lies_down(1);
+        assert_eq!([None, Some(0), Some(1)].map(rest), [false, true, false]);
+        bench.lies_down(0);
+        assert_eq!([None, Some(0), Some(1)].map(rest), [true; 3]);
+        let _ = bench.shared.idle.unpark(0);
+        bench.core(0).gate.mark_stalled();
+        assert_eq!([None, Some(1)].map(rest), [false; 2], "what it has is looked after");
+        bench.core(0).gate.clear_stalled();
+        assert_eq!(bench.workers[0].detach(), Some(0));
+        assert!(rest(None), "nobody has that core");
+        bench.workers[0].attach(0);
+        let _ = bench.shared.idle.unpark(1);
+    });
+}
+
+#[test]
+fn a_poller_that_has_just_been_left_is_looked_after_later() {
+    bench(supervised(2), 0, |bench| {
+        let (shared, millis) = (bench.shared, Duration::from_millis);
+        let mut supervisor = Supervisor::new(shared, PERIOD);
+        bench.lies_down(1);
+        shared.poller.leave(at(Duration::ZERO));
+        supervisor.look(at(millis(2)));
+        assert_eq!((bench.wakes(), supervisor.pause()), (0, Some(millis(3))));
+        supervisor.look(at(millis(5)));
+        assert_eq!((bench.wakes(), supervisor.pause()), (1, Some(PERIOD / 4)));
+        bench.workers[1].leave_bed(false);
+    });
+}
+
+/// The hook runs on the supervisor's thread, for as long as it likes: the poller is not left to it.
+#[test]
+fn no_hook_runs_in_a_watch() {
+    static POLLER: AtomicPtr<PollerSeat> = AtomicPtr::new(ptr::null_mut());
+    static WATCHED: Mutex<Option<bool>> = Mutex::new(None);
+    let mut config = supervised(2);
+    config.on_stall = Some(Arc::new(|_: &Stall| {
+        // SAFETY: the test's, which waits for the hook.
+        let poller = unsafe { &*POLLER.load(Ordering::Relaxed) };
+        *WATCHED.lock().unwrap() = Some(leaves(poller));
+    }));
+    bench(config, 1, |bench| {
+        bench.shared.set_starter(Starter(Box::new(|shared, _| {
+            assert!(!shared.poller.is_watched(), "a thread is started meanwhile");
+            Ok(())
+        })));
+        let poller = &bench.shared.poller;
+        POLLER.store(ptr::from_ref(poller).cast_mut(), Ordering::Relaxed);
+        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+        poller.watch();
+        assert!(leaves(poller));
+        bench.lies_down(1);
+        bench.runs(0);
+        for look in 0..=3 {
+            assert_eq!(bench.wakes(), 0);
+            poller.leave(at(PERIOD / 4 * look));
+            supervisor.look(at(PERIOD / 4 * look));
+        }
+        assert_eq!(*WATCHED.lock().unwrap(), Some(false));
+        assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
+        bench.workers[1].leave_bed(false);
+        bench.workers[0].set_running(None);
+    });
+}
+
+/// Nobody comes to look after the poller any more, so nobody may leave it.
+#[test]
+fn the_watch_ends_with_the_supervisor() {
+    bench(supervised(2), 0, |bench| {
+        let poller = &bench.shared.poller;
+        let mut supervisor = Supervisor::new(bench.shared, PERIOD);
+        bench.shared.watch.wake();
+        supervisor.rest();
+        assert!(leaves(poller), "it watches");
+        bench.lies_down(1);
+        let unwinding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _supervisor = supervisor;
+            std::panic::resume_unwind(Box::new(()));
+        }));
+        assert!(unwinding.is_err());
+        assert!(!leaves(poller));
+        assert_eq!(bench.wakes(), 1, "it may have been left to nobody");
+        bench.workers[1].leave_bed(false);
+    });
+}

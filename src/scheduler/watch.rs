@@ -1,0 +1,320 @@
+//! When the supervisor looks next, and who decides that.
+//!
+//! A thread that wakes each millisecond to find that all is well costs more than a server that answers a message
+//! each millisecond. So the supervisor sleeps until a bell rings which others set. It sets the bell itself when it
+//! goes to sleep: to its next look while anybody runs, far off or never while all workers are parked. Who leaves its
+//! bed then sets it to the next look. Who leaves the poller to nobody (`poller_seat.rs`) sets it to a moment from
+//! now; being the only one that runs, it may put that off each time it does so, since a worker that comes back to the
+//! poller again and again shows that all is well. Then the bell never rings, and is set every few milliseconds.
+//!
+//! # Protocol
+//!
+//! `due` says when the bell rings; both change under the lock. Who leaves its bed clears its parked bit, full fence,
+//! reads `due`, and if that is later than it must be sets the bell. Who sets the bell far off stores `due`, full
+//! fence, reads whether all are parked, and if not sets it near. Of the two reads one sees the other's store: nobody
+//! runs while the bell is far off.
+//!
+//! While the supervisor looks, `due` is [`LOOKS`], and whoever wants the next look by some time leaves it
+//! there: the supervisor sets the bell no later.
+
+use crate::primitives::bell::Bell;
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicU64, Ordering};
+use crate::primitives::sync::{Mutex, full_fence};
+use std::io;
+use std::time::Duration;
+
+/// Looks in a period.
+pub(super) const IN_A_PERIOD: u32 = 4;
+/// So many periods in which nothing has run, and the supervisor sleeps until something does.
+pub(super) const LINGER: u32 = 2;
+/// The supervisor looks, and nobody has said when it should next.
+const LOOKS: u64 = 0;
+/// Nobody is in the poller for longer than that while some worker is free to be there. Half of it is what a look is put
+/// off by at least: with less, the kernel sets its own timer earlier than it would for its own ends, at 10 us each.
+const RELIEF: Duration = Duration::from_millis(6);
+
+/// The supervisor's bed.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// `None` where there is no supervisor.
+    bell: Option<Bell>,
+    /// When it rings, in nanoseconds. Written under the lock.
+    due: AtomicU64,
+    /// Somebody wants it to look at once.
+    called: Mutex<bool>,
+    look: Duration,
+    /// How often the bell has rung.
+    #[cfg(test)]
+    pub(super) looks: AtomicU64,
+}
+
+impl Watch {
+    /// For a supervisor with `period`, or for none.
+    pub(super) fn new(period: Option<Duration>) -> io::Result<Watch> {
+        Ok(Watch {
+            bell: period.map(|_| Bell::new()).transpose()?,
+            due: AtomicU64::new(LOOKS),
+            called: Mutex::new(false),
+            look: period.unwrap_or_default() / IN_A_PERIOD,
+            #[cfg(test)]
+            looks: AtomicU64::new(0),
+        })
+    }
+
+    /// For how long the poller may be left to nobody.
+    fn relief(&self) -> Duration {
+        RELIEF.min(self.look)
+    }
+
+    /// Who leaves the poller to nobody more often than that puts the look off each time, and who does so less often
+    /// would hear the bell between.
+    pub(super) fn often(&self) -> Duration {
+        self.relief() / 2
+    }
+
+    /// A worker has left its bed at `now`: the next look comes soon.
+    #[inline]
+    pub(super) fn notice(&self, now: Moment) {
+        self.look_within(now, self.look, Duration::ZERO, || false);
+    }
+
+    /// A worker has left its bed at `now`, and the poller to nobody. May the next look be put off?
+    #[inline]
+    pub(super) fn relieve(&self, now: Moment, may_put_off: impl FnOnce() -> bool) {
+        self.look_within(now, self.relief(), self.often(), may_put_off);
+    }
+
+    #[inline]
+    fn look_within(
+        &self,
+        now: Moment,
+        latest: Duration,
+        earliest: Duration,
+        may_put_off: impl FnOnce() -> bool,
+    ) {
+        let Some(bell) = &self.bell else { return };
+        // Pairs with the one in `set_far`.
+        full_fence();
+        let (earliest, latest) = (now.saturating_add(earliest), now.saturating_add(latest));
+        let due = self.due.load(Ordering::Relaxed);
+        if due == LOOKS || due > latest.as_nanos() || due < earliest.as_nanos() {
+            self.change(bell, earliest, latest, may_put_off);
+        }
+    }
+
+    #[cold]
+    fn change(
+        &self,
+        bell: &Bell,
+        earliest: Moment,
+        latest: Moment,
+        may_put_off: impl FnOnce() -> bool,
+    ) {
+        let called = self.called.lock();
+        let due = self.due.load(Ordering::Relaxed);
+        let later = due == LOOKS || due > latest.as_nanos();
+        if !*called && (later || due < earliest.as_nanos() && may_put_off()) {
+            self.set(bell, latest);
+        }
+    }
+
+    /// The last worker has parked, and the next to leave its bed may be long in coming: not before `far`, if
+    /// `all_rest`.
+    pub(super) fn put_off(&self, now: Moment, far: Moment, all_rest: impl FnOnce() -> bool) {
+        let Some(bell) = &self.bell else { return };
+        let called = self.called.lock();
+        let due = Moment::from_nanos(self.due.load(Ordering::Relaxed));
+        // Where it has rung, the supervisor has something to look at.
+        if !*called && due > now && due < far {
+            self.set_far(bell, due, far, all_rest);
+        }
+    }
+
+    /// The supervisor's, which has looked: the next look comes at `near`, or at `far` if `all_rest`. `true` if it is
+    /// the latter.
+    #[must_use]
+    pub(super) fn lie_down(
+        &self,
+        near: Moment,
+        far: Moment,
+        all_rest: impl FnOnce() -> bool,
+    ) -> bool {
+        let Some(bell) = &self.bell else { return false };
+        let called = self.called.lock();
+        if *called {
+            return false;
+        }
+        let wanted = match self.due.load(Ordering::Relaxed) {
+            LOOKS => Moment::NEVER,
+            due => Moment::from_nanos(due),
+        };
+        self.set_far(bell, near.min(wanted), far.min(wanted), all_rest)
+    }
+
+    /// To `far` if `all_rest`, which says `true` then, and to `near` otherwise. Under the lock.
+    fn set_far(
+        &self,
+        bell: &Bell,
+        near: Moment,
+        far: Moment,
+        all_rest: impl FnOnce() -> bool,
+    ) -> bool {
+        self.due.store(far.as_nanos(), Ordering::Relaxed);
+        // Pairs with the one in `look_within`.
+        full_fence();
+        let rest = all_rest();
+        self.set(bell, if rest { far } else { near });
+        rest
+    }
+
+    /// Under the lock.
+    fn set(&self, bell: &Bell, at: Moment) {
+        self.due.store(at.as_nanos(), Ordering::Relaxed);
+        bell.set(at);
+    }
+
+    /// When the supervisor looks next.
+    #[cfg(test)]
+    pub(super) fn is_due(&self) -> Moment {
+        Moment::from_nanos(self.due.load(Ordering::Relaxed))
+    }
+
+    /// The supervisor's: sleeps until the bell rings, or somebody calls.
+    pub(super) fn sleep(&self) {
+        let Some(bell) = &self.bell else { return };
+        bell.wait();
+        #[cfg(test)]
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        let mut called = self.called.lock();
+        *called = false;
+        self.due.store(LOOKS, Ordering::Relaxed);
+    }
+
+    /// Has the supervisor look at once.
+    #[cold]
+    pub(super) fn wake(&self) {
+        let mut called = self.called.lock();
+        *called = true;
+        if let Some(bell) = &self.bell {
+            self.set(bell, Moment::PAST);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+#[path = "watch_models.rs"]
+mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_millis(100);
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn at(time: u64) -> Moment {
+        Moment::now().saturating_add(Duration::from_secs(3600) + millis(time))
+    }
+
+    impl Watch {
+        /// As if the bell had been set then.
+        fn due_at(at: Moment) -> Watch {
+            let watch = Watch::new(Some(PERIOD)).unwrap();
+            watch.due.store(at.as_nanos(), Ordering::Relaxed);
+            watch
+        }
+    }
+
+    /// `(due, alone, then due)`, in milliseconds from now.
+    fn relieves(due: u64, alone: bool) -> u64 {
+        let (now, watch) = (at(0), Watch::due_at(Moment::NEVER));
+        watch.due.store(now.saturating_add(millis(due)).as_nanos(), Ordering::Relaxed);
+        watch.relieve(now, || alone);
+        watch.is_due().since(now).as_millis() as u64
+    }
+
+    #[test]
+    fn who_leaves_the_poller_has_the_next_look_come_in_time() {
+        for alone in [false, true] {
+            assert_eq!(relieves(60_000, alone), 6, "it would be too late");
+            assert_eq!([3, 4, 6].map(|due| relieves(due, alone)), [3, 4, 6], "it is in time");
+        }
+        assert_eq!(relieves(2, true), 6, "all is well, and soon it would ring");
+        assert_eq!(relieves(2, false), 2, "others run");
+        let (now, watch) = (at(0), Watch::due_at(Moment::PAST));
+        watch.relieve(now, || false);
+        assert_eq!(watch.is_due(), now.saturating_add(millis(6)), "the supervisor looks just now");
+    }
+
+    #[test]
+    fn who_leaves_its_bed_has_the_next_look_come_after_a_quarter_of_a_period() {
+        let now = at(0);
+        for (due, then) in [(200, 25), (26, 25), (24, 24), (1, 1)] {
+            let watch = Watch::due_at(now.saturating_add(millis(due)));
+            watch.notice(now);
+            assert_eq!(watch.is_due().since(now), millis(then), "{due}");
+        }
+    }
+
+    #[test]
+    fn who_parks_last_puts_the_look_off() {
+        let (now, far) = (at(0), at(200));
+        let after = |due: Moment, rest: bool| {
+            let watch = Watch::due_at(due);
+            watch.put_off(now, far, || rest);
+            watch.is_due()
+        };
+        let near = now.saturating_add(millis(5));
+        assert_eq!(after(near, true), far);
+        assert_eq!(after(near, false), near, "somebody runs");
+        assert_eq!(after(now, true), now, "it rings");
+        assert_eq!(after(Moment::PAST, true), Moment::PAST, "the supervisor looks");
+        assert_eq!(after(Moment::NEVER, true), Moment::NEVER);
+    }
+
+    #[test]
+    fn the_supervisor_sleeps_no_longer_than_it_was_asked_to_while_it_looked() {
+        let (near, far) = (at(25), at(200));
+        for rest in [false, true] {
+            let watch = Watch::due_at(Moment::PAST);
+            assert_eq!(watch.lie_down(near, far, || rest), rest);
+            assert_eq!(watch.is_due(), if rest { far } else { near });
+            let (watch, asked) = (Watch::due_at(Moment::PAST), at(0));
+            watch.relieve(asked, || false);
+            _ = watch.lie_down(near, far, || rest);
+            assert_eq!(watch.is_due(), asked.saturating_add(millis(6)));
+        }
+    }
+
+    #[test]
+    fn who_is_called_does_not_sleep() {
+        let watch = Watch::due_at(Moment::PAST);
+        watch.wake();
+        // Neither of these puts that off.
+        watch.relieve(at(0), || true);
+        watch.put_off(at(0), at(200), || true);
+        assert!(!watch.lie_down(Moment::NEVER, Moment::NEVER, || true));
+        watch.sleep();
+        assert!(watch.lie_down(Moment::NEVER, Moment::NEVER, || true), "once");
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| watch.sleep());
+            watch.wake();
+            sleeper.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn without_a_supervisor_nothing_happens() {
+        let watch = Watch::new(None).unwrap();
+        watch.notice(at(0));
+        watch.relieve(at(0), || true);
+        watch.put_off(at(0), at(200), || true);
+        watch.wake();
+        watch.sleep();
+        assert_eq!(watch.is_due(), Moment::PAST);
+    }
+}
