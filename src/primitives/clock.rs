@@ -61,3 +61,38 @@ impl Moment {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
+
+/// How many stamps make a nanosecond, about: a processor's cycles.
+const STAMPS: u64 = 3;
+
+/// A rough measure of short times, for hints: the processor's counter where the clock is computed from it, which costs a
+/// third of what the clock does and counts one to five times a nanosecond. Two that are not of one thread need not be in order.
+#[inline]
+pub(crate) fn stamp() -> u64 {
+    #[cfg(not(loom))]
+    if let Some(stamp) = super::tsc::stamp() {
+        return stamp;
+    }
+    Moment::now().as_nanos().wrapping_mul(STAMPS)
+}
+
+/// What `time` is in stamps, about.
+pub(crate) const fn in_stamps(time: Duration) -> u64 {
+    time.as_nanos() as u64 * STAMPS
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// No slower than a processor of some hundred megahertz; and a test may be kept waiting.
+    #[test]
+    fn stamps_go_with_the_clock() {
+        super::super::tsc::prepare();
+        let (time, before) = (Duration::from_millis(20), stamp());
+        std::thread::sleep(time);
+        let passed = stamp() - before;
+        assert!(passed >= in_stamps(time) / 8, "{passed}");
+        assert!(passed < in_stamps(Duration::from_secs(100)), "{passed}");
+    }
+}

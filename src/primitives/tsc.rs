@@ -214,6 +214,12 @@ impl TscClock {
     }
 }
 
+/// See [`super::clock::stamp`].
+#[inline(always)]
+pub(super) fn stamp() -> Option<u64> {
+    (SOURCE.load(Ordering::Relaxed) == COUNTER).then(tsc)
+}
+
 #[inline(always)]
 fn tsc() -> u64 {
     // SAFETY: every processor of this architecture has it; a system that forbids it could not compute

@@ -69,7 +69,7 @@
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Patience, Wait, spin};
-use crate::primitives::clock::Moment;
+use crate::primitives::clock::{in_stamps, stamp};
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::primitives::{const_unless_loom, prefetch_for_write};
@@ -112,7 +112,7 @@ const LONG: Duration = Duration::from_micros(2);
 pub(crate) struct RawMutex {
     word: AtomicU32,
     token: Whereabouts,
-    /// When the token was given out, in nanoseconds of the clock.
+    /// When the token was given out: a stamp, since it is a hint.
     token_since: AtomicU64,
     /// Each waiter says whether the lock must be handed to it.
     queue: Lock<Queue<bool>>,
@@ -236,8 +236,9 @@ impl RawMutex {
         if cfg!(loom) {
             return true;
         }
-        let since = Moment::from_nanos(self.token_since.load(Relaxed));
-        Moment::now().since(since) >= LONG
+        // One that comes from another processor may be ahead of this one's: then it has not been long.
+        let out = stamp().wrapping_sub(self.token_since.load(Relaxed));
+        (in_stamps(LONG)..u64::MAX / 2).contains(&out)
     }
 
     /// Takes the lock if it is free, past those who wait.
@@ -276,7 +277,7 @@ impl RawMutex {
             let Some(Ok(wake)) = queue.offer_front(result) else { continue };
             if !hand {
                 self.token.of(wake.as_ref());
-                self.token_since.store(Moment::now().as_nanos(), Relaxed);
+                self.token_since.store(stamp(), Relaxed);
             }
             wakes.extend(wake);
             // Until this store the word says that the lock is taken, has waiters, and nobody has the
