@@ -103,6 +103,57 @@ fn a_filter_that_takes_membarrier_away_ends_the_process() {
     }
 }
 
+/// A server that answers byte by byte, on the connection of a client that calls `meanwhile` in the middle.
+#[cfg(target_os = "linux")]
+fn serve_a_byte_at_a_time(meanwhile: impl FnOnce()) {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    runtime.go(move || {
+        let (mut far, _) = listener.accept().unwrap();
+        let mut byte = [0; 1];
+        while far.read(&mut byte).unwrap() == 1 {
+            far.write_all(&byte).unwrap();
+        }
+    });
+    let mut ask = || {
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(1));
+            near.write_all(&[1]).unwrap();
+            near.read_exact(&mut [0; 1]).unwrap();
+        }
+    };
+    ask();
+    meanwhile();
+    ask();
+    drop(near);
+    runtime.shutdown(LONG).unwrap();
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_filter_without_timerfd_that_comes_before_volt_costs_nothing_but_time() {
+    let left = child(
+        "a_filter_without_timerfd_that_comes_before_volt_costs_nothing_but_time",
+        &[],
+        || {
+            forbid(libc::SYS_timerfd_settime);
+            serve_a_byte_at_a_time(|| ());
+        },
+    );
+    assert!(left.status.success(), "{left:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_filter_that_takes_timerfd_away_ends_the_process() {
+    let left = child("a_filter_that_takes_timerfd_away_ends_the_process", &[], || {
+        serve_a_byte_at_a_time(|| forbid(libc::SYS_timerfd_settime));
+    });
+    assert!(left.text.contains("volt: the system call timerfd_settime"), "{left:?}");
+    assert_eq!(left.signal(), Some(libc::SIGABRT), "{left:?}");
+}
+
 extern "C" fn waits(_signal: libc::c_int) {
     volt::sleep(Duration::from_millis(1));
 }

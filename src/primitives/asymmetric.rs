@@ -64,23 +64,9 @@ mod system {
 
     pub(super) fn expedite() {
         if !membarrier(PRIVATE_EXPEDITED) {
-            give_up(&std::io::Error::last_os_error());
+            let error = std::io::Error::last_os_error();
+            crate::primitives::forbidden("membarrier", &error);
         }
-    }
-
-    /// Written past the lock of `stderr`, whose holder may wait for the caller.
-    #[cold]
-    #[inline(never)]
-    fn give_up(error: &std::io::Error) -> ! {
-        let report = format!(
-            "\nvolt: the system call membarrier has failed ({error}), and did not when volt started: a \
-             seccomp filter that came later, most likely\n\
-             volt: allow it in the filter, or install the filter before the first use of volt, which \
-             does without it then\n"
-        );
-        // SAFETY: a valid buffer; nobody is there to tell that it was not written.
-        let _ = unsafe { libc::write(2, report.as_ptr().cast(), report.len()) };
-        std::process::abort();
     }
 }
 

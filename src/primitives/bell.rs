@@ -1,7 +1,8 @@
 //! A bell: one thread sleeps until it rings; anybody may set it to ring earlier or later meanwhile, and
 //! does not wake the sleeper by that. A timer of the kernel's (`timerfd`), since a thread's sleep has an end that
-//! only its own waking changes.
+//! only its own waking changes; where that is forbidden, `bell_any`.
 
+use super::bell_any;
 use super::clock::Moment;
 use rustix::io::{Errno, read};
 use rustix::time::{
@@ -12,36 +13,70 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 #[derive(Debug)]
-pub(crate) struct Bell(OwnedFd);
+pub(crate) enum Bell {
+    Kernel(OwnedFd),
+    Own(bell_any::Bell),
+}
 
 impl Bell {
     /// # Errors
     ///
     /// What the kernel says, such as that the process has too many descriptors.
     pub(crate) fn new() -> io::Result<Bell> {
-        Ok(Bell(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?))
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
+        match timer.and_then(|timer| set(&timer, Moment::NEVER).map(|()| timer)) {
+            Ok(timer) => Ok(Bell::Kernel(timer)),
+            Err(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => bell_any::Bell::new().map(Bell::Own),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Rings at `at` and not before, at once if that has passed, never at [`Moment::NEVER`]. A ring that nobody
     /// has waited for yet is taken back.
     pub(crate) fn set(&self, at: Moment) {
-        const NONE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Zero would be never.
-        let nanos = at.as_nanos().max(1);
-        let (secs, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-        let it_value = match at {
-            Moment::NEVER => NONE,
-            _ => Timespec { tv_sec: secs as i64, tv_nsec: nanos as _ },
-        };
-        let time = Itimerspec { it_interval: NONE, it_value };
-        timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &time).expect("a time in range");
+        match self {
+            Bell::Kernel(timer) => {
+                set(timer, at).unwrap_or_else(|error| fails("timerfd_settime", error));
+            }
+            Bell::Own(bell) => bell.set(at),
+        }
     }
 
     /// Sleeps until it rings.
     pub(crate) fn wait(&self) {
-        while let Err(error) = read(&self.0, &mut [0; 8]) {
-            // A signal.
-            assert!(error == Errno::INTR, "the bell failed: {error}");
+        match self {
+            Bell::Kernel(timer) => loop {
+                match read(timer, &mut [0; 8]) {
+                    Ok(_) => return,
+                    // A signal.
+                    Err(Errno::INTR) => {}
+                    Err(error) => fails("read", error),
+                }
+            },
+            Bell::Own(bell) => bell.wait(),
         }
     }
+}
+
+fn set(timer: &OwnedFd, at: Moment) -> Result<(), Errno> {
+    const NONE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // Zero would be never.
+    let nanos = at.as_nanos().max(1);
+    let it_value = match at {
+        Moment::NEVER => NONE,
+        _ => Timespec {
+            tv_sec: (nanos / 1_000_000_000) as i64,
+            tv_nsec: (nanos % 1_000_000_000) as _,
+        },
+    };
+    let time = Itimerspec { it_interval: NONE, it_value };
+    timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &time).map(drop)
+}
+
+#[cold]
+fn fails(call: &str, error: Errno) -> ! {
+    #[cfg(not(miri))]
+    super::forbidden(call, &error.into());
+    #[cfg(miri)]
+    panic!("{call} has failed: {error}");
 }

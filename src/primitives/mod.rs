@@ -23,12 +23,11 @@ pub(crate) mod asymmetric;
 #[cfg(loom)]
 #[path = "asymmetric_loom.rs"]
 pub(crate) mod asymmetric;
-// Where there is a `timerfd`.
-#[cfg_attr(any(loom, not(any(target_os = "linux", target_os = "android"))), path = "bell_any.rs")]
+#[cfg(all(not(loom), any(target_os = "linux", target_os = "android")))]
 pub(crate) mod bell;
-/// What other systems have, so that it is tested too.
-#[cfg(all(test, not(loom)))]
-mod bell_any;
+#[cfg(any(loom, not(any(target_os = "linux", target_os = "android"))))]
+pub(crate) use bell_any as bell;
+pub(crate) mod bell_any;
 #[cfg(all(test, not(loom)))]
 mod bell_tests;
 mod biased;
@@ -57,6 +56,22 @@ pub(crate) mod thread;
 #[cfg(loom)]
 #[path = "thread_loom.rs"]
 pub(crate) mod thread;
+
+/// A system call has failed that had not when volt began to count on it. Ends the process. Written past the lock of
+/// `stderr`, whose holder may wait for the caller.
+#[cfg(all(not(loom), any(target_os = "linux", target_os = "android"), not(miri)))]
+#[cold]
+#[inline(never)]
+fn forbidden(call: &str, error: &std::io::Error) -> ! {
+    let report = format!(
+        "\nvolt: the system call {call} has failed ({error}), and did not when volt started: a seccomp filter that \
+         came later, most likely\n\
+         volt: allow it in the filter, or install the filter before the first use of volt, which does without it then\n"
+    );
+    // SAFETY: a valid buffer; nobody is there to tell that it was not written.
+    let _ = unsafe { libc::write(2, report.as_ptr().cast(), report.len()) };
+    std::process::abort();
+}
 
 /// Of a cache line; a guess where no more is known.
 const LINE: usize = 64;

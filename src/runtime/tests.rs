@@ -227,7 +227,7 @@ fn a_poller_that_stays_empty_is_filled_by_who_watches_it() {
     let wakes = pair.rest();
     compute();
     assert_eq!((pair.poller().taken_by(), pair.wakes()), (None, wakes));
-    let look = || pair.runtime.handle().0.look_after_poller(Moment::now());
+    let look = || pair.runtime.handle().0.look_after_poller();
     look();
     until("somebody is there", || pair.poller().taken_by().is_some());
     look();

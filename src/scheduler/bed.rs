@@ -53,17 +53,18 @@ impl Worker<'_> {
             }
             false => shared.watch.notice(awake),
         }
-        self.own().slept = awake.since(now);
+        self.own().slept = (awake.since(now), core.stats.dispatched.get());
         self.own().tick.begin(awake);
     }
 
-    /// Where the next message may be long in coming the supervisor need not look before.
+    /// Where the next message may be long in coming the supervisor need not look before. Not for who has run
+    /// nothing: it may go on like that for ever, and somebody must look for a deadlock.
     fn put_off_the_watch(&self, now: Moment) {
-        let shared = self.shared;
-        if let Some(period) = shared.config.stall_period
-            && self.own().slept >= shared.watch.often()
-        {
-            let far = now.saturating_add(LINGER * period);
+        let (core, shared) = (self.held(), self.shared);
+        let (slept, before) = self.own().slept;
+        let Some(period) = shared.config.stall_period else { return };
+        if slept >= shared.watch.often() && core.stats.dispatched.get() != before {
+            let far = now.saturating_add(period.saturating_mul(LINGER));
             shared.watch.put_off(now, far, || shared.all_rest(None));
         }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Core {
     /// How long a fiber runs here between two scheduling points, in nanoseconds, as the worker
     /// estimated it last: for thieves.
     pub(super) pace: AtomicU64,
+    /// How often a worker has taken the core.
+    pub(super) attached: AtomicU64,
     /// How often fibers were taken from here to other queues.
     pub(super) robbed: AtomicU32,
     /// The spawn site of the fiber that has stalled the worker. Written by the supervisor before the
@@ -60,8 +62,8 @@ pub(super) struct Own {
     pub(super) rng: Rng,
     pub(super) stacks: Cache,
     pub(super) sampler: Sampler,
-    /// How long it has slept last.
-    pub(super) slept: Duration,
+    /// How long it has slept last, and dispatches by then.
+    pub(super) slept: (Duration, u64),
     /// Dispatches when it last went to sleep, and whether it has looked for a deadlock since.
     pub(super) rest: (u64, bool),
     /// Dispatches from the LIFO slot in a row.
@@ -91,6 +93,7 @@ impl Core {
             stats: CachePadded::new(Stats::default()),
             pace: AtomicU64::new(tick.average()),
             robbed: AtomicU32::new(0),
+            attached: AtomicU64::new(0),
             trim_due: AtomicU64::new(Moment::NEVER.as_nanos()),
             stalled_site: AtomicPtr::new(ptr::null_mut()),
             own: UnsafeCell::new(Own {
@@ -98,7 +101,7 @@ impl Core {
                 rng: Rng::new(seed, index as u64),
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
-                slept: Duration::MAX,
+                slept: (Duration::MAX, 0),
                 rest: (0, false),
                 lifo_run: 0,
                 mail_first: false,
@@ -106,6 +109,11 @@ impl Core {
                 patience: Patience::new(),
             }),
         }
+    }
+
+    /// Changes whenever its worker goes on to another fiber, or another thread takes it.
+    pub(super) fn moves(&self) -> u64 {
+        self.stats.dispatched.get() + self.attached.load(Ordering::Relaxed)
     }
 
     /// Fibers that were put here may stand elsewhere now (`near.rs`).

@@ -69,6 +69,7 @@ impl Worker<'_> {
         let core = self.shared.cores.get(index);
         core.parker.set_thread();
         self.core.set(core);
+        core.attached.fetch_add(1, Ordering::Relaxed);
         core.set_seat(&raw const self.seat);
         let now = Moment::now();
         self.own().tick.begin(now);

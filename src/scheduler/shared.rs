@@ -198,14 +198,12 @@ impl Shared {
         self.cores.iter().filter(|core| core.parker.is_asleep()).count()
     }
 
-    /// The supervisor's look, at `now`: wakes a worker if the poller is empty, or something is queued of which nobody may
-    /// have been told. Not if somebody has just left the poller; says whether that is so.
-    pub(crate) fn look_after_poller(&self, now: Moment) -> bool {
-        let just_left = now.since(self.poller.left()) < self.watch.often();
-        if !just_left && (self.poller.taken_by().is_none() || self.is_any_queued()) {
+    /// The poller was left to nobody a while ago: wakes a worker if it is empty still, or something is queued of which nobody
+    /// may have been told.
+    pub(crate) fn look_after_poller(&self) {
+        if self.poller.taken_by().is_none() || self.is_any_queued() {
             self.notify();
         }
-        just_left
     }
 
     #[cfg(test)]
@@ -219,10 +217,11 @@ impl Shared {
         }
     }
 
-    /// Does nobody run, but for worker `except`? Nor has anybody stalled, or is stuck where the supervisor counts that.
+    /// Does nobody run, but for worker `except`? Nor has anybody stalled, or may a site of
+    /// such fibers change.
     pub(super) fn all_rest(&self, except: Option<usize>) -> bool {
         let rests = |core: &Core| !core.is_held() || self.idle.is_parked(core.index);
-        !self.sites.has_suspects()
+        !self.sites.wants_a_look()
             && self.cores.iter().all(|core| Some(core.index) == except || rests(core))
     }
 

@@ -8,7 +8,7 @@
 
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Mutex;
-use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::panic::Location;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub(super) struct Sites {
     enabled: bool,
     /// Suspect sites; a copy of what is in `inner`.
     suspects: AtomicUsize,
+    /// Some of them may become flagged, or not suspect any more, at the next look; a copy too.
+    changing: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -81,12 +83,22 @@ pub struct BlockingSite {
 
 impl Sites {
     pub(super) fn new(enabled: bool) -> Sites {
-        Sites { enabled, suspects: AtomicUsize::new(0), inner: Mutex::default() }
+        Sites {
+            enabled,
+            suspects: AtomicUsize::new(0),
+            changing: AtomicBool::new(false),
+            inner: Mutex::default(),
+        }
     }
 
     #[inline(always)]
-    pub(super) fn has_suspects(&self) -> bool {
+    fn has_suspects(&self) -> bool {
         self.suspects.load(Ordering::Relaxed) != 0
+    }
+
+    /// Is there something here for the supervisor to look at?
+    pub(super) fn wants_a_look(&self) -> bool {
+        self.changing.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
@@ -104,6 +116,8 @@ impl Sites {
         let result = step(&mut inner);
         let suspects = inner.known.iter().filter(|record| record.suspect).count();
         self.suspects.store(suspects, Ordering::Relaxed);
+        let changing = inner.known.iter().any(|record| record.suspect && !record.flagged);
+        self.changing.store(changing, Ordering::Relaxed);
         result
     }
 

@@ -1,6 +1,7 @@
 //! The supervisor: a thread that notices workers which do not come back from a fiber's code.
 //!
-//! While anything runs it looks four times a period. A worker that has run one fiber since the last
+//! While anything runs it looks four times a period, and less often where the only one that runs comes back to the
+//! poller again and again. A worker that has run one fiber since the last
 //! look keeps others from its LIFO slot no longer: what stands there goes to the injector. One that
 //! has run it at all looks of a period is *stalled*: its slot, ring and mailbox go to the injector, and
 //! a replacement with a core of its own starts. It has then run for three quarters of a period at
@@ -8,8 +9,8 @@
 //! acts only as a thief does, since the stalled fiber may spawn at any instant; it never preempts. At
 //! its next scheduling point the stalled worker rejoins, or retires (`hand_off.rs`).
 //!
-//! When it looks, and who decides that besides it, stands in `watch.rs`. At each look it also sees to a poller that was
-//! left to nobody (`poller_seat.rs`).
+//! When it wakes, and who decides that besides it, stands in `watch.rs`. Some milliseconds after the poller was left to
+//! nobody it sees to that (`poller_seat.rs`); looks at the workers are a quarter of a period apart all the same.
 //!
 //! It sleeps until a worker leaves its bed once nothing has run for two periods.
 
@@ -51,9 +52,9 @@ pub struct Stall {
 /// What the supervisor remembers of one core.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// Dispatches by then; `None` if the core was at rest. Whoever is found there next has come since,
+    /// The core's moves by then; `None` if it was at rest. Whoever is found there next has come since,
     /// also one that was not dispatched there: it took the free core after it had blocked its thread.
-    dispatched: Option<u64>,
+    moves: Option<u64>,
     since: Moment,
     /// How many looks since then have found it so.
     again: u32,
@@ -63,7 +64,7 @@ struct Seen {
 pub(crate) fn supervise(shared: &Shared, period: Duration) {
     let mut supervisor = Supervisor::new(shared, period);
     while !shared.is_stopping() {
-        supervisor.look(Moment::now());
+        supervisor.turn(Moment::now());
         supervisor.rest();
     }
 }
@@ -77,8 +78,10 @@ pub(super) struct Supervisor<'a> {
     active: Option<Moment>,
     /// All dispatches by the last look.
     dispatched: u64,
-    /// The poller had just been left to nobody.
-    just_left: bool,
+    /// When the next look comes, at the earliest.
+    next: Moment,
+    /// When the poller had been left to nobody when that was last seen to.
+    seen_to: Moment,
 }
 
 impl<'a> Supervisor<'a> {
@@ -90,7 +93,8 @@ impl<'a> Supervisor<'a> {
             looked: Moment::default(),
             active: None,
             dispatched: 0,
-            just_left: false,
+            next: Moment::PAST,
+            seen_to: shared.poller.left(),
         }
     }
 }
@@ -103,30 +107,47 @@ impl Drop for Supervisor<'_> {
 }
 
 impl Supervisor<'_> {
-    /// How long it waits before it looks again; `None` once all has been quiet for long.
+    /// From one look to the next; `None` once all has been quiet for long.
     pub(super) fn pause(&self) -> Option<Duration> {
-        let shared = self.shared;
         let active = self.active.unwrap_or(self.looked);
-        let pause = if self.just_left { shared.watch.often() } else { self.period / IN_A_PERIOD };
-        (self.looked.since(active) < LINGER * self.period).then_some(pause)
+        let quiet = self.looked.since(active) >= self.period.saturating_mul(LINGER);
+        (!quiet).then_some(self.period / IN_A_PERIOD)
+    }
+
+    /// Awake, at `now`.
+    pub(super) fn turn(&mut self, now: Moment) {
+        if now >= self.next {
+            self.look(now);
+            self.next = now.saturating_add(self.period / IN_A_PERIOD);
+        }
+        if let Some(left) = self.poller_left()
+            && now.since(left) >= self.shared.watch.often()
+        {
+            self.seen_to = left;
+            self.shared.look_after_poller();
+        }
+    }
+
+    /// When the poller was left to nobody, if that is to be seen to.
+    fn poller_left(&self) -> Option<Moment> {
+        Some(self.shared.poller.left()).filter(|left| *left != self.seen_to)
     }
 
     pub(super) fn rest(&mut self) {
-        let (shared, now) = (self.shared, Moment::now());
+        let (shared, watch) = (self.shared, &self.shared.watch);
         shared.poller.watch();
-        let watch = &shared.watch;
-        match self.pause() {
-            Some(pause) => {
-                let far = now.saturating_add(LINGER * self.period);
-                _ = watch.lie_down(now.saturating_add(pause), far, || shared.all_rest(None));
+        if self.pause().is_some() {
+            let far = Moment::now().saturating_add(self.period.saturating_mul(LINGER));
+            let left = self.poller_left();
+            let near =
+                left.map_or(self.next, |left| self.next.min(left.saturating_add(watch.relief())));
+            _ = watch.lie_down(near, far, || left.is_none() && shared.all_rest(None));
+        } else {
+            let as_before = || self.is_quiet() && shared.dispatched() == self.dispatched;
+            if watch.lie_down(self.next, Moment::NEVER, as_before) {
+                self.look_for_deadlock();
             }
-            None => {
-                let as_before = || self.is_quiet() && shared.dispatched() == self.dispatched;
-                if watch.lie_down(now, Moment::NEVER, as_before) {
-                    self.look_for_deadlock();
-                }
-                self.active = None;
-            }
+            self.active = None;
         }
         watch.sleep();
     }
@@ -162,22 +183,21 @@ impl Supervisor<'_> {
         }
         self.looked = now;
         self.shared.sites.look(now, self.period);
-        self.just_left = self.shared.look_after_poller(now);
     }
 
-    /// Returns how many dispatches it has found, or `None` at rest.
+    /// Returns how often it has found that the core moved, or `None` at rest.
     fn look_at(&mut self, core: &Core, now: Moment) -> Option<u64> {
         if core.gate.is_stalled() {
             self.drain(core);
         }
-        let dispatched = (!self.is_at_rest(core)).then(|| core.stats.dispatched.get());
-        let fresh = Seen { dispatched, since: now, again: 0 };
+        let moves = (!self.is_at_rest(core)).then(|| core.moves());
+        let fresh = Seen { moves, since: now, again: 0 };
         if self.seen.len() <= core.index {
-            self.seen.resize(core.index + 1, Seen { dispatched: None, ..fresh });
+            self.seen.resize(core.index + 1, Seen { moves: None, ..fresh });
         }
         self.seen[core.index].again += 1;
         let seen = self.seen[core.index];
-        if dispatched.is_none() || seen.dispatched != dispatched {
+        if moves.is_none() || seen.moves != moves {
             self.seen[core.index] = fresh;
         } else if seen.again >= IN_A_PERIOD - 1
             && now.since(seen.since) >= self.period / IN_A_PERIOD * (IN_A_PERIOD - 1)
@@ -188,16 +208,14 @@ impl Supervisor<'_> {
         } else if now > seen.since && !core.slot.is_empty() {
             self.free_slot(core, seen);
         }
-        dispatched
+        moves
     }
 
     /// The fiber that runs there does not stop: what it keeps waiting in the slot runs elsewhere.
     fn free_slot(&self, core: &Core, seen: Seen) {
-        let taken = core.gate.visit(|| {
-            (Some(core.stats.dispatched.get()) == seen.dispatched)
-                .then(|| core.slot.take())
-                .flatten()
-        });
+        let taken = core
+            .gate
+            .visit(|| (Some(core.moves()) == seen.moves).then(|| core.slot.take()).flatten());
         if let Some(fiber) = taken.flatten() {
             core.was_robbed();
             self.shared.outside.slots_freed.add_shared(1);
@@ -207,8 +225,8 @@ impl Supervisor<'_> {
 
     fn stalled(&mut self, core: &Core, seen: Seen, now: Moment) {
         let found = core.gate.visit(|| {
-            let now = Some(core.stats.dispatched.get());
-            let fiber = core.running().filter(|_| now == seen.dispatched)?;
+            let now = Some(core.moves());
+            let fiber = core.running().filter(|_| now == seen.moves)?;
             core.gate.mark_stalled();
             core.stalled_site.store(std::ptr::from_ref(fiber.site).cast_mut(), Ordering::Relaxed);
             Some((fiber.name().map(str::to_owned), fiber.site))

@@ -11,8 +11,8 @@
 //!
 //! `due` says when the bell rings; both change under the lock. Who leaves its bed clears its parked bit, full fence,
 //! reads `due`, and if that is later than it must be sets the bell. Who sets the bell far off stores `due`, full
-//! fence, reads whether all are parked, and if not sets it near. Of the two reads one sees the other's store: nobody
-//! runs while the bell is far off.
+//! fence, reads whether all are parked, and if not sets it near. Of the two reads one sees the other's store: no worker
+//! runs while the bell is far off, but for one that has stalled and was replaced.
 //!
 //! While the supervisor looks, `due` is [`LOOKS`], and whoever wants the next look by some time leaves it
 //! there: the supervisor sets the bell no later.
@@ -63,12 +63,12 @@ impl Watch {
     }
 
     /// For how long the poller may be left to nobody.
-    fn relief(&self) -> Duration {
+    pub(super) fn relief(&self) -> Duration {
         RELIEF.min(self.look)
     }
 
-    /// Who leaves the poller to nobody more often than that puts the look off each time, and who does so less often
-    /// would hear the bell between.
+    /// A look is put off by so much at least. Who sleeps for longer between two turns of the poller puts it far off
+    /// meanwhile: it might hear the bell.
     pub(super) fn often(&self) -> Duration {
         self.relief() / 2
     }
@@ -76,45 +76,33 @@ impl Watch {
     /// A worker has left its bed at `now`: the next look comes soon.
     #[inline]
     pub(super) fn notice(&self, now: Moment) {
-        self.look_within(now, self.look, Duration::ZERO, || false);
+        self.look_within(Moment::PAST, now.saturating_add(self.look), || false);
     }
 
     /// A worker has left its bed at `now`, and the poller to nobody. May the next look be put off?
     #[inline]
     pub(super) fn relieve(&self, now: Moment, may_put_off: impl FnOnce() -> bool) {
-        self.look_within(now, self.relief(), self.often(), may_put_off);
+        let [earliest, latest] = [self.often(), self.relief()].map(|time| now.saturating_add(time));
+        self.look_within(earliest, latest, may_put_off);
     }
 
     #[inline]
-    fn look_within(
-        &self,
-        now: Moment,
-        latest: Duration,
-        earliest: Duration,
-        may_put_off: impl FnOnce() -> bool,
-    ) {
+    fn look_within(&self, earliest: Moment, latest: Moment, may_put_off: impl FnOnce() -> bool) {
         let Some(bell) = &self.bell else { return };
         // Pairs with the one in `set_far`.
         full_fence();
-        let (earliest, latest) = (now.saturating_add(earliest), now.saturating_add(latest));
         let due = self.due.load(Ordering::Relaxed);
-        if due == LOOKS || due > latest.as_nanos() || due < earliest.as_nanos() {
-            self.change(bell, earliest, latest, may_put_off);
+        let soon = due < earliest.as_nanos() && due != LOOKS && may_put_off();
+        if soon || is_later(due, latest) {
+            self.change(bell, soon, latest);
         }
     }
 
+    /// If it was not alone when it asked, or is not any more, whoever else has left since wants it no sooner.
     #[cold]
-    fn change(
-        &self,
-        bell: &Bell,
-        earliest: Moment,
-        latest: Moment,
-        may_put_off: impl FnOnce() -> bool,
-    ) {
+    fn change(&self, bell: &Bell, puts_off: bool, latest: Moment) {
         let called = self.called.lock();
-        let due = self.due.load(Ordering::Relaxed);
-        let later = due == LOOKS || due > latest.as_nanos();
-        if !*called && (later || due < earliest.as_nanos() && may_put_off()) {
+        if !*called && (puts_off || is_later(self.due.load(Ordering::Relaxed), latest)) {
             self.set(bell, latest);
         }
     }
@@ -200,6 +188,11 @@ impl Watch {
             self.set(bell, Moment::PAST);
         }
     }
+}
+
+/// Must the bell be set for somebody who wants it by `latest`?
+fn is_later(due: u64, latest: Moment) -> bool {
+    due == LOOKS || due > latest.as_nanos()
 }
 
 #[cfg(all(test, loom))]

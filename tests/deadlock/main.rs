@@ -97,6 +97,11 @@ const CASES: &[Case] = &[
     ("it_is_told_once", Expected::SaysOnce(&["possible deadlock: the only fiber waits"]), || {
         tells_each(Builder::new().workers(2)).run(thread::park);
     }),
+    ("workers_that_wake_for_nothing_do_not_keep_it_back", Expected::Ends, || {
+        let [period, timeout] = [40, 10].map(Duration::from_millis);
+        let builder = Builder::new().workers(2).stall_period(Some(period)).park_timeout(timeout);
+        expecting(builder, 1, |_| ()).run(thread::park);
+    }),
     ("it_is_told_once_without_a_supervisor", Expected::SaysOnce(&["possible deadlock"]), || {
         tells_each(Builder::new().workers(3).stall_period(None)).run(thread::park);
     }),

@@ -36,16 +36,17 @@ impl Bench<'_> {
 }
 
 /// A bench whose starts of threads are noted, core by core, and whose stalls are.
-struct Noted {
+pub(super) struct Noted {
     started: Arc<Mutex<Vec<usize>>>,
     stalls: Arc<Mutex<Vec<Stall>>>,
 }
 
 impl Noted {
-    fn bench(workers: usize, fibers: usize, test: impl FnOnce(&Bench<'_>, &Noted)) {
+    pub(super) fn bench(workers: usize, fibers: usize, test: impl FnOnce(&Bench<'_>, &Noted)) {
         let noted = Noted { started: Arc::default(), stalls: Arc::default() };
         let (started, stalls) = (Arc::clone(&noted.started), Arc::clone(&noted.stalls));
         let mut config = config(workers);
+        config.stall_period = Some(PERIOD);
         config.on_stall = Some(Arc::new(move |stall: &Stall| {
             stalls.lock().unwrap().push(stall.clone());
         }));
@@ -63,7 +64,7 @@ impl Noted {
         self.started.lock().unwrap().clone()
     }
 
-    fn stalls(&self) -> Vec<Stall> {
+    pub(super) fn stalls(&self) -> Vec<Stall> {
         self.stalls.lock().unwrap().clone()
     }
 }
@@ -214,7 +215,8 @@ fn early_looks_do_not_make_a_stall_of_less() {
 /// time, neither after looks at the free core nor after a sleep.
 #[test]
 fn who_takes_a_free_core_begins_to_run_then() {
-    for sleeps in [false, true] {
+    // Or nobody looked meanwhile, since that was put off.
+    for (looks, sleeps) in [(4, false), (4, true), (0, false)] {
         Noted::bench(1, 1, |bench, noted| {
             let worker = &bench.workers[0];
             let mut supervisor = Supervisor::new(bench.shared, PERIOD);
@@ -227,7 +229,7 @@ fn who_takes_a_free_core_begins_to_run_then() {
             look(&mut supervisor);
             worker.set_running(None);
             assert_eq!(worker.detach(), Some(0));
-            (0..4).for_each(|_| look(&mut supervisor));
+            (0..looks).for_each(|_| look(&mut supervisor));
             if sleeps {
                 while supervisor.pause().is_some() {
                     look(&mut supervisor);

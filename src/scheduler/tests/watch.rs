@@ -2,7 +2,7 @@
 
 use super::super::shared::Starter;
 use super::super::supervisor::{Stall, Supervisor};
-use super::supervisor::{PERIOD, at};
+use super::supervisor::{Noted, PERIOD, at};
 use super::{Config, bench, config};
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
 use crate::scheduler::poller_seat::PollerSeat;
@@ -26,13 +26,13 @@ fn leaves(poller: &PollerSeat) -> bool {
 #[test]
 fn what_nobody_was_told_of_is_seen_by_the_watch() {
     bench(config(2), 1, |bench| {
-        let (shared, now) = (bench.shared, at(Duration::ZERO));
+        let shared = bench.shared;
         bench.lies_down(1);
         shared.poller.sit(1);
-        shared.look_after_poller(now);
+        shared.look_after_poller();
         assert_eq!(bench.wakes(), 0, "nothing is queued");
         bench.fill_ring(0, [0]);
-        shared.look_after_poller(now);
+        shared.look_after_poller();
         assert_eq!(bench.wakes(), 1);
         bench.workers[1].leave_bed(false);
         bench.workers[1].stop_searching();
@@ -48,7 +48,7 @@ fn what_nobody_was_told_of_is_seen_by_the_watch() {
         bench.lies_down(1);
         bench.shared.poller.sit(1);
         bench.fill_ring(0, [0]);
-        bench.shared.look_after_poller(at(Duration::ZERO));
+        bench.shared.look_after_poller();
         assert_eq!(bench.wakes(), 0, "it could not take it");
         bench.workers[1].leave_bed(false);
         assert_eq!(bench.find(0), Some(0));
@@ -76,17 +76,35 @@ fn who_runs_is_no_rest() {
     });
 }
 
+/// Once, when that is due; and it does not look at the workers for that.
 #[test]
-fn a_poller_that_has_just_been_left_is_looked_after_later() {
-    bench(supervised(2), 0, |bench| {
-        let (shared, millis) = (bench.shared, Duration::from_millis);
+fn a_poller_that_was_left_is_looked_after_a_while_later() {
+    Noted::bench(2, 1, |bench, noted| {
+        let shared = bench.shared;
         let mut supervisor = Supervisor::new(shared, PERIOD);
+        bench.runs(0);
+        supervisor.turn(at(Duration::ZERO));
         bench.lies_down(1);
-        shared.poller.leave(at(Duration::ZERO));
-        supervisor.look(at(millis(2)));
-        assert_eq!((bench.wakes(), supervisor.pause()), (0, Some(millis(3))));
-        supervisor.look(at(millis(5)));
-        assert_eq!((bench.wakes(), supervisor.pause()), (1, Some(PERIOD / 4)));
+        let wakes = [1, 2, 3, 4, 5].map(|millis| {
+            if millis == 1 {
+                shared.poller.leave(at(Duration::from_millis(1)));
+            }
+            supervisor.turn(at(Duration::from_millis(millis)));
+            bench.wakes()
+        });
+        assert_eq!(wakes, [0, 0, 0, 1, 1], "the relief of this bench is 6 ms");
+        bench.workers[1].leave_bed(false);
+        bench.workers[1].stop_searching();
+        bench.lies_down(1);
+        supervisor.turn(at(Duration::from_millis(24)));
+        assert_eq!(bench.wakes(), 1, "nobody has left it since");
+        // The process stands still: many turns before that were no looks.
+        supervisor.turn(at(PERIOD));
+        assert!(noted.stalls().is_empty(), "{:?}", noted.stalls());
+        for look in 5..=6 {
+            supervisor.turn(at(PERIOD / 4 * look));
+        }
+        assert_eq!(noted.stalls().len(), 1);
         bench.workers[1].leave_bed(false);
     });
 }
