@@ -10,8 +10,8 @@
 //!
 //! Who rises for a single fiber, or for few, that will not take long is mostly back in some microseconds. To
 //! wake another for that is a system call and two switches for each turn. So the poller is left to nobody, and the
-//! fibers are told of to nobody, while the supervisor *watches*. It looks some milliseconds later (`watch.rs`), and wakes
-//! a worker if nobody has left it just then, and the seat is empty or something is queued.
+//! fibers are told of to nobody, while the supervisor *watches*: 3 to 6 ms after the poller was left last (`watch.rs`) it
+//! wakes a worker if the seat is empty or something is queued.
 //!
 //! Who rises empties the seat, pushes the fibers, full fence, reads `watched`. Who ends the watch stores that, full
 //! fence, reads the seat and the queues. Of the two reads one sees the other's store: either a worker is woken by

@@ -1,11 +1,12 @@
-//! When the supervisor looks next, and who decides that.
+//! When the supervisor wakes next, and who decides that.
 //!
 //! A thread that wakes each millisecond to find that all is well costs more than a server that answers a message
 //! each millisecond. So the supervisor sleeps until a bell rings which others set. It sets the bell itself when it
 //! goes to sleep: to its next look while anybody runs, far off or never while all workers are parked. Who leaves its
 //! bed then sets it to the next look. Who leaves the poller to nobody (`poller_seat.rs`) sets it to a moment from
-//! now; being the only one that runs, it may put that off each time it does so, since a worker that comes back to the
-//! poller again and again shows that all is well. Then the bell never rings, and is set every few milliseconds.
+//! now; being the only one that runs, it puts that off when it does so once more, since a worker that comes back to the
+//! poller again and again shows that all is well. Then the bell never rings, and is set every few milliseconds. Who
+//! parks last after a long sleep puts it far off, if it has run anything: somebody must look for a deadlock.
 //!
 //! # Protocol
 //!
@@ -15,7 +16,8 @@
 //! runs while the bell is far off, but for one that has stalled and was replaced.
 //!
 //! While the supervisor looks, `due` is [`LOOKS`], and whoever wants the next look by some time leaves it
-//! there: the supervisor sets the bell no later.
+//! there: the supervisor sets the bell no later. It stores that, full fence, reads when the poller was left; who leaves it
+//! says so, full fence, reads `due`.
 
 use crate::primitives::bell::Bell;
 use crate::primitives::clock::Moment;
@@ -98,7 +100,7 @@ impl Watch {
         }
     }
 
-    /// If it was not alone when it asked, or is not any more, whoever else has left since wants it no sooner.
+    /// Whoever has left since the caller asked whether it is alone wants the look no sooner than by `latest`.
     #[cold]
     fn change(&self, bell: &Bell, puts_off: bool, latest: Moment) {
         let called = self.called.lock();
@@ -177,6 +179,9 @@ impl Watch {
         let mut called = self.called.lock();
         *called = false;
         self.due.store(LOOKS, Ordering::Relaxed);
+        drop(called);
+        // Pairs with the one in `look_within`: who has read what `due` was before is seen to have left the poller.
+        full_fence();
     }
 
     /// Has the supervisor look at once.

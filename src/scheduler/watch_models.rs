@@ -13,6 +13,8 @@ const FAR: Moment = Moment::from_nanos(1_000_000_000_000);
 struct World {
     watch: Watch,
     runs: [AtomicBool; 2],
+    /// Somebody has left the poller to nobody.
+    left: AtomicBool,
 }
 
 fn now() -> Moment {
@@ -22,7 +24,7 @@ fn now() -> Moment {
 impl World {
     fn new(runs: [bool; 2]) -> Arc<World> {
         let watch = Watch::new(Some(PERIOD)).unwrap();
-        Arc::new(World { watch, runs: runs.map(AtomicBool::new) })
+        Arc::new(World { watch, runs: runs.map(AtomicBool::new), left: AtomicBool::new(false) })
     }
 
     fn all_rest(&self) -> bool {
@@ -36,6 +38,7 @@ impl World {
 
     fn leaves_the_poller(&self, worker: usize) {
         self.runs[worker].store(true, Ordering::Relaxed);
+        self.left.store(true, Ordering::Relaxed);
         let other = || !self.runs[1 - worker].load(Ordering::Relaxed);
         self.watch.relieve(now(), other);
     }
@@ -88,6 +91,27 @@ fn who_leaves_the_poller_is_seen_to_in_time() {
             world.assert_rings_within(world.watch.relief());
         });
     }
+}
+
+/// While the bell rings: the supervisor sees that the poller was left, or is told when to look. Another worker runs: who is
+/// alone puts the ring off.
+#[test]
+fn who_leaves_the_poller_as_the_bell_rings_is_seen_to_in_time() {
+    check(3, || {
+        let world = World::new([false, true]);
+        // It rings at once, and nobody has called.
+        world.watch.set(world.watch.bell.as_ref().unwrap(), now());
+        let theirs = Arc::clone(&world);
+        let worker = thread::spawn(move || theirs.leaves_the_poller(0));
+        // As the supervisor does.
+        world.watch.sleep();
+        let left = world.left.load(Ordering::Relaxed);
+        let time = if left { world.watch.relief() } else { world.watch.look };
+        let near = now().saturating_add(time);
+        let _ = world.watch.lie_down(near, FAR, || !left && world.all_rest());
+        worker.join().unwrap();
+        world.assert_rings_within(world.watch.relief());
+    });
 }
 
 /// While another parks, and finds that it is the last.
