@@ -4,9 +4,9 @@ mod common;
 
 use common::{LONG, child, until, within};
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 use volt::runtime::Builder;
 
 /// Uses about `bytes` of stack.
@@ -26,10 +26,13 @@ fn resident() -> u64 {
 /// Waits until at least `count` stacks have been in use and none of them has memory any more.
 #[track_caller]
 fn until_none_has_memory(count: usize) {
-    until("no idle stack has memory", || {
-        let stacks = volt::metrics::stacks();
-        stacks.handed_out >= count && stacks.trimmed == stacks.handed_out
-    });
+    let mut stacks = volt::metrics::stacks();
+    let start = Instant::now();
+    while stacks.handed_out < count || stacks.trimmed < stacks.handed_out {
+        assert!(start.elapsed() < LONG, "not {count} stacks, or some with memory: {stacks:?}");
+        std::thread::sleep(Duration::from_micros(200));
+        stacks = volt::metrics::stacks();
+    }
 }
 
 /// Runs `test`, which is called `name`, in a process of its own: the figures are the process's.
@@ -101,8 +104,14 @@ fn stalled_fibers_leave_no_memory_behind() {
         let period = Duration::from_millis(10);
         let builder = Builder::new().workers(2).stall_period(Some(period)).stack_age(period);
         let runtime = builder.force_migrate(false).build().unwrap();
-        let fibers: Vec<_> =
-            (0..FIBERS).map(|_| runtime.go(move || std::thread::sleep(period * 5))).collect();
+        // Each has a stack of its own, however late the threads come that run them: none ends before all block.
+        let all = Arc::new(Barrier::new(FIBERS));
+        let fibers: Vec<_> = (0..FIBERS)
+            .map(|_| {
+                let all = Arc::clone(&all);
+                runtime.go(move || drop(all.wait()))
+            })
+            .collect();
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
         assert!(runtime.handle().stats().total.stalls > 0, "none was replaced");
         until_none_has_memory(FIBERS);
