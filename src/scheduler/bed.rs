@@ -46,14 +46,15 @@ impl Worker<'_> {
             leaves_poller = self.sleep(now, look_again);
         }
         let awake = Moment::now();
+        let slept = awake.since(now);
         match leaves_poller {
             true => {
                 shared.poller.leave(awake);
-                shared.watch.relieve(awake, || shared.all_rest(Some(core.index)));
+                shared.watch.relieve(awake, slept, || shared.all_rest(Some(core.index)));
             }
             false => shared.watch.notice(awake),
         }
-        self.own().slept = (awake.since(now), core.stats.dispatched.get());
+        self.own().slept = (slept, core.stats.dispatched.get());
         self.own().tick.begin(awake);
     }
 

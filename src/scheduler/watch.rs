@@ -35,6 +35,12 @@ const LOOKS: u64 = 0;
 /// Nobody is in the poller for longer than that while some worker is free to be there. Half of it is what a look is put
 /// off by at least: with less, the kernel sets its own timer earlier than it would for its own ends, at 10 us each.
 const RELIEF: Duration = Duration::from_millis(6);
+/// As long where much comes: there the processors are contended for, so that who has left the poller may be long in
+/// coming back, and many wait.
+const RELIEF_WHEN_BUSY: Duration = Duration::from_millis(3);
+/// Between the two it is as long as so many rests in the poller: the bell, set once in half that time, then takes a
+/// microsecond a turn.
+const RESTS: u64 = 16;
 
 /// The supervisor's bed.
 #[derive(Debug)]
@@ -46,6 +52,8 @@ pub(super) struct Watch {
     /// Somebody wants it to look at once.
     called: Mutex<bool>,
     look: Duration,
+    /// How long who leaves the poller to nobody had slept there, on average of late, in nanoseconds. A hint.
+    rests: AtomicU64,
     /// How often the bell has rung.
     #[cfg(test)]
     pub(super) looks: AtomicU64,
@@ -59,6 +67,7 @@ impl Watch {
             due: AtomicU64::new(LOOKS),
             called: Mutex::new(false),
             look: period.unwrap_or_default() / IN_A_PERIOD,
+            rests: AtomicU64::new(nanos(RELIEF)),
             #[cfg(test)]
             looks: AtomicU64::new(0),
         })
@@ -66,7 +75,8 @@ impl Watch {
 
     /// For how long the poller may be left to nobody.
     pub(super) fn relief(&self) -> Duration {
-        RELIEF.min(self.look)
+        let rests = Duration::from_nanos(self.rests.load(Ordering::Relaxed) * RESTS);
+        rests.clamp(RELIEF_WHEN_BUSY, RELIEF).min(self.look)
     }
 
     /// A look is put off by so much at least. Who sleeps for longer between two turns of the poller puts it far off
@@ -81,9 +91,12 @@ impl Watch {
         self.look_within(Moment::PAST, now.saturating_add(self.look), || false);
     }
 
-    /// A worker has left its bed at `now`, and the poller to nobody. May the next look be put off?
+    /// A worker has left its bed at `now`, where it `slept` for that long, and the poller to nobody. May the next look
+    /// be put off?
     #[inline]
-    pub(super) fn relieve(&self, now: Moment, may_put_off: impl FnOnce() -> bool) {
+    pub(super) fn relieve(&self, now: Moment, slept: Duration, may_put_off: impl FnOnce() -> bool) {
+        let rests = self.rests.load(Ordering::Relaxed);
+        self.rests.store(rests - rests / 8 + nanos(slept.min(RELIEF)) / 8, Ordering::Relaxed);
         let [earliest, latest] = [self.often(), self.relief()].map(|time| now.saturating_add(time));
         self.look_within(earliest, latest, may_put_off);
     }
@@ -195,6 +208,10 @@ impl Watch {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
 /// Must the bell be set for somebody who wants it by `latest`?
 fn is_later(due: u64, latest: Moment) -> bool {
     due == LOOKS || due > latest.as_nanos()
@@ -231,7 +248,7 @@ mod tests {
     fn relieves(due: u64, alone: bool) -> u64 {
         let (now, watch) = (at(0), Watch::due_at(Moment::NEVER));
         watch.due.store(now.saturating_add(millis(due)).as_nanos(), Ordering::Relaxed);
-        watch.relieve(now, || alone);
+        watch.relieve(now, RELIEF, || alone);
         watch.is_due().since(now).as_millis() as u64
     }
 
@@ -244,8 +261,30 @@ mod tests {
         assert_eq!(relieves(2, true), 6, "all is well, and soon it would ring");
         assert_eq!(relieves(2, false), 2, "others run");
         let (now, watch) = (at(0), Watch::due_at(Moment::PAST));
-        watch.relieve(now, || false);
+        watch.relieve(now, RELIEF, || false);
         assert_eq!(watch.is_due(), now.saturating_add(millis(6)), "the supervisor looks just now");
+    }
+
+    /// By how long the turns of the poller have been of late, and not by a single one.
+    #[test]
+    fn the_poller_is_left_for_less_long_where_much_comes() {
+        let (now, watch) = (at(0), Watch::due_at(Moment::NEVER));
+        let after = |turns: u32, slept: Duration| {
+            (0..turns).for_each(|_| watch.relieve(now, slept, || false));
+            watch.relief()
+        };
+        let micros = Duration::from_micros;
+        assert_eq!(after(3, micros(20)), millis(6));
+        assert_eq!(after(60, micros(20)), millis(3));
+        assert_eq!(watch.is_due().since(now), millis(3));
+        assert_eq!(watch.often(), millis(3) / 2);
+        assert_eq!(after(1, micros(500)), millis(3));
+        let between = after(60, micros(250));
+        assert!(between > millis(3) && between <= millis(4), "{between:?}");
+        assert_eq!(after(60, micros(500)), millis(6));
+        assert_eq!(after(60, Duration::from_secs(3600)), millis(6));
+        // An hour counts no more than some milliseconds.
+        assert_eq!(after(60, micros(20)), millis(3));
     }
 
     #[test]
@@ -282,7 +321,7 @@ mod tests {
             assert_eq!(watch.lie_down(near, far, || rest), rest);
             assert_eq!(watch.is_due(), if rest { far } else { near });
             let (watch, asked) = (Watch::due_at(Moment::PAST), at(0));
-            watch.relieve(asked, || false);
+            watch.relieve(asked, RELIEF, || false);
             _ = watch.lie_down(near, far, || rest);
             assert_eq!(watch.is_due(), asked.saturating_add(millis(6)));
         }
@@ -293,7 +332,7 @@ mod tests {
         let watch = Watch::due_at(Moment::PAST);
         watch.wake();
         // Neither of these puts that off.
-        watch.relieve(at(0), || true);
+        watch.relieve(at(0), RELIEF, || true);
         watch.put_off(at(0), at(200), || true);
         assert!(!watch.lie_down(Moment::NEVER, Moment::NEVER, || true));
         watch.sleep();
@@ -309,7 +348,7 @@ mod tests {
     fn without_a_supervisor_nothing_happens() {
         let watch = Watch::new(None).unwrap();
         watch.notice(at(0));
-        watch.relieve(at(0), || true);
+        watch.relieve(at(0), RELIEF, || true);
         watch.put_off(at(0), at(200), || true);
         watch.wake();
         watch.sleep();

@@ -40,7 +40,7 @@ impl World {
         self.runs[worker].store(true, Ordering::Relaxed);
         self.left.store(true, Ordering::Relaxed);
         let other = || !self.runs[1 - worker].load(Ordering::Relaxed);
-        self.watch.relieve(now(), other);
+        self.watch.relieve(now(), RELIEF, other);
     }
 
     fn parks(&self, worker: usize) {
