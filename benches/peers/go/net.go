@@ -40,6 +40,25 @@ func echo() float64 {
 	}
 }
 
+func drop() float64 {
+	listener := listen()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			panic(err)
+		}
+		go func() {
+			defer conn.Close()
+			buffer := make([]byte, 64<<10)
+			for {
+				if _, err := conn.Read(buffer); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
 func hello() float64 {
 	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")

@@ -75,6 +75,8 @@ pub enum Kind {
     Paced { connections: u32 },
     /// An echo server whose connections end after one message.
     Short { connections: u32 },
+    /// A server that drops what it reads, from one connection.
+    Upload,
 }
 
 /// How wrk is called.

@@ -26,6 +26,7 @@ mod spawn_many;
 mod timeout;
 mod tree;
 mod unstarted;
+mod upload;
 mod wake_bursts;
 mod yield_many;
 
@@ -56,6 +57,7 @@ pub const ALL: &[&Case] = &[
     &wake_bursts::CASE,
     &short_connections::CASE,
     &paced::CASE,
+    &upload::CASE,
     &mutex::HELD,
     &rwlock::CASE,
     &semaphore::CASE,

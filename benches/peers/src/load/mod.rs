@@ -5,6 +5,7 @@ mod echo;
 mod idle;
 mod paced;
 mod short;
+mod upload;
 mod wrk;
 
 use crate::run::say;
@@ -55,6 +56,7 @@ impl Load {
             "echo" => echo::run(self),
             "paced" => paced::run(self),
             "short" => short::run(self),
+            "upload" => upload::run(self),
             "idle" => idle::run(self),
             _ => return false,
         }

@@ -28,6 +28,7 @@ pub(super) fn once(
         Kind::Echo { connections } => target.loaded("echo", connections),
         Kind::Paced { connections } => target.loaded("paced", connections),
         Kind::Short { connections } => target.loaded("short", connections),
+        Kind::Upload => target.loaded("upload", 1),
     }
 }
 
