@@ -109,7 +109,9 @@ fn stalled_fibers_leave_no_memory_behind() {
         let fibers: Vec<_> = (0..FIBERS)
             .map(|_| {
                 let all = Arc::clone(&all);
-                runtime.go(move || drop(all.wait()))
+                runtime.go(move || {
+                    all.wait();
+                })
             })
             .collect();
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Load;
 use crate::run::{say, stage};
 
-const PIECE: [u8; 64 << 10] = [b'v'; 64 << 10];
+static PIECE: [u8; 64 << 10] = [b'v'; 64 << 10];
 
 pub(super) fn run(load: Load) {
     let mut stream = load.connect();
