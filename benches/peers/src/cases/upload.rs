@@ -16,16 +16,11 @@ pub const CASE: Case = Case {
     rows: &[
         Row {
             key: "rate",
-            title: "upload over one connection, pieces of 64 KiB per second",
+            title: "upload, pieces of 64 KiB per second",
             unit: Unit::PerSecond,
             bar: Bar::NotSlower,
         },
-        Row {
-            key: "cpu",
-            title: "upload over one connection, CPU per 64 KiB",
-            unit: Unit::Micros,
-            bar: Bar::NotSlower,
-        },
+        Row { key: "cpu", title: "upload, CPU per piece", unit: Unit::Micros, bar: Bar::NotSlower },
     ],
     note: "One connection sends 64 KiB after 64 KiB; the server reads with a buffer of 64 KiB.",
     ..Case::INSIDE
