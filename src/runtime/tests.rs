@@ -250,6 +250,42 @@ fn a_poller_that_stays_empty_is_filled_by_the_supervisor() {
     computing.end(pair);
 }
 
+/// By how long the worker sleeps in the poller before it leaves it.
+#[test]
+fn the_poller_is_left_for_less_long_while_much_comes() {
+    let pair = Pair::new(Some(HOUR));
+    until("the supervisor watches", || pair.poller().is_watched());
+    let shared = &pair.runtime.handle().0;
+    let calm = shared.relief();
+    let (far, near) = (pair.far.try_clone().unwrap(), pair.near.try_clone().unwrap());
+    let echo = pair.runtime.go(move || {
+        let (mut far, _) = far.accept().unwrap();
+        let mut byte = [0];
+        while far.read(&mut byte).unwrap() == 1 {
+            far.write_all(&byte).unwrap();
+        }
+    });
+    let mut near = crate::net::TcpStream::from(near);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let client = pair.runtime.go(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            near.write_all(&[1]).unwrap();
+            near.read_exact(&mut [0]).unwrap();
+        }
+        near.shutdown(std::net::Shutdown::Both).unwrap();
+    });
+    until("it is left for less long", || shared.relief() <= calm / 2);
+    stop.store(true, Ordering::Relaxed);
+    client.join().unwrap();
+    echo.join().unwrap();
+    let sleeper =
+        pair.runtime.go(|| (0..100).for_each(|_| thread::sleep(Duration::from_millis(2))));
+    sleeper.join().unwrap();
+    assert_eq!(shared.relief(), calm);
+    pair.runtime.shutdown(LONG).unwrap();
+}
+
 /// Or the supervisor would look while all sleep, for each message that comes alone.
 #[test]
 fn who_goes_to_sleep_puts_the_look_off_that_it_wanted_awake() {

@@ -211,6 +211,11 @@ impl Shared {
         self.watch.looks.load(Ordering::Relaxed)
     }
 
+    #[cfg(test)]
+    pub(crate) fn relief(&self) -> std::time::Duration {
+        self.watch.relief()
+    }
+
     pub(super) fn end_watch(&self) {
         if self.poller.end_watch() || self.is_any_queued() {
             self.notify();
