@@ -16,8 +16,8 @@ func listen() net.Listener {
 	return listener
 }
 
-// Go sets TCP_NODELAY by itself.
-func echo() float64 {
+// Go sets TCP_NODELAY by itself. Each piece that is read, with a buffer of that size, goes to answer.
+func serve(size int, answer func(conn net.Conn, piece []byte) error) float64 {
 	listener := listen()
 	for {
 		conn, err := listener.Accept()
@@ -26,13 +26,10 @@ func echo() float64 {
 		}
 		go func() {
 			defer conn.Close()
-			buffer := make([]byte, 4096)
+			buffer := make([]byte, size)
 			for {
 				n, err := conn.Read(buffer)
-				if err != nil {
-					return
-				}
-				if _, err := conn.Write(buffer[:n]); err != nil {
+				if err != nil || answer(conn, buffer[:n]) != nil {
 					return
 				}
 			}
@@ -40,23 +37,15 @@ func echo() float64 {
 	}
 }
 
+func echo() float64 {
+	return serve(4096, func(conn net.Conn, piece []byte) error {
+		_, err := conn.Write(piece)
+		return err
+	})
+}
+
 func drop() float64 {
-	listener := listen()
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			panic(err)
-		}
-		go func() {
-			defer conn.Close()
-			buffer := make([]byte, 64<<10)
-			for {
-				if _, err := conn.Read(buffer); err != nil {
-					return
-				}
-			}
-		}()
-	}
+	return serve(64<<10, func(net.Conn, []byte) error { return nil })
 }
 
 func hello() float64 {
