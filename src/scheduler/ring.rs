@@ -116,6 +116,17 @@ impl Ring {
         self.len() == 0
     }
 
+    /// Owner: the place behind the last that was pushed.
+    pub(crate) fn mark(&self) -> u32 {
+        self.tail.load(Ordering::Relaxed)
+    }
+
+    /// Owner: has everybody been taken who stood before `mark` was made?
+    pub(crate) fn has_passed(&self, mark: u32) -> bool {
+        let head = Head::unpack(self.head.load(Ordering::Acquire));
+        head.real.wrapping_sub(mark) as i32 >= 0
+    }
+
     /// Owner: room left for pushes.
     #[inline]
     pub(crate) fn room(&self) -> usize {

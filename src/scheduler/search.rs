@@ -1,6 +1,8 @@
 //! Where a worker looks for the next fiber, in order.
 
 use super::locked_queue;
+use super::ring;
+use super::tick::Queues;
 use super::worker::Worker;
 use crate::fiber::{Batch, FiberPtr};
 use crate::primitives::clock::Moment;
@@ -9,6 +11,8 @@ use std::array;
 
 /// The least that one look at the injector takes; the most is what the queue gives at once.
 const BATCH_LEAST: usize = 4;
+/// So many in the ring are few.
+const SHORT: usize = ring::CAPACITY / 4;
 /// How many settled fibers are looked up at once.
 const AT_ONCE: usize = 16;
 
@@ -23,7 +27,7 @@ impl Worker<'_> {
         if due.injector {
             self.own().tick.injector_looked(Moment::now());
         }
-        if due.tick || due.injector && self.own().tick.is_long() {
+        if due.tick {
             self.maintain();
         }
         if due.injector {
@@ -109,7 +113,8 @@ impl Worker<'_> {
     #[cold]
     fn glance(&self) -> bool {
         let waiting = !self.shared.injector.is_empty() || !self.held().mailbox.is_empty();
-        self.own().tick.glance(waiting, Moment::now)
+        let short = self.held().ring.len() <= SHORT;
+        self.own().tick.glance(Queues { waiting, short }, Moment::now)
     }
 
     /// From mailbox and injector, when that is due. They come first in turn: a flood of fibers from
@@ -207,10 +212,24 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             driver.look(&mut role, now, &mut settled);
         }
+        self.run_first(&mut settled);
         if self.push_settled(settled) {
             self.shared.notify();
         }
         self.own().tick.begin(Moment::now());
+    }
+
+    /// The one that a turn of the driver settled first runs next: it has waited for this turn, and the
+    /// others in the ring may run for long. One in each turn, so it keeps nobody from running; and not
+    /// while some of an earlier turn stand there, who have waited longer.
+    pub(super) fn run_first(&self, settled: &mut Batch) {
+        let core = self.held();
+        let goes_first = core.slot.is_empty() && core.ring.has_passed(self.own().settled);
+        if goes_first && !core.ring.is_empty() {
+            if let Some(fiber) = settled.pop() {
+                self.push_woken(fiber);
+            }
+        }
     }
 
     /// Enqueues what a turn of the driver settled; says whether there was anything. Then the caller
@@ -232,6 +251,9 @@ impl Worker<'_> {
                     self.push_quietly(fiber);
                 }
             }
+        }
+        if some {
+            self.own().settled = self.held().ring.mark();
         }
         some
     }

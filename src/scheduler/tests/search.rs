@@ -1,7 +1,14 @@
 //! Where a worker looks, in which order, and whom it robs.
 
 use super::{Bench, bench, config};
+use crate::fiber::Batch;
+use crate::net::TcpListener;
 use crate::primitives::clock::Moment;
+use crate::runtime::{Builder, yield_now};
+use crate::thread::scope;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Makes the next look of worker 0 the one at the injector.
 fn until_injector(bench: &Bench<'_>) {
@@ -189,17 +196,96 @@ fn what_a_full_ring_gives_up_stands_in_the_injector_in_order() {
     });
 }
 
-/// Sockets and timers have their turn by the clock too, not only every 128 dispatches.
+/// A turn of the driver would bring more, and a ring that is full gives its older half away.
 #[test]
-fn a_tick_ends_by_the_clock() {
-    bench(config(1), 0, |bench| {
-        let core = bench.core(0);
-        until_injector(bench);
-        let _ = bench.find(0);
-        assert_eq!(core.stats.ticks.get(), 0, "not yet");
-        bench.workers[0].own().tick.begin(Moment::from_nanos(0));
-        until_injector(bench);
-        let _ = bench.find(0);
-        assert_eq!((core.stats.ticks.get(), core.stats.polls.get()), (1, 1));
+fn a_tick_ends_later_where_many_are_in_the_ring() {
+    bench(config(1), 100, |bench| {
+        let ends = |ago| {
+            let (worker, now) = (&bench.workers[0], Moment::now());
+            worker.own().tick.finish(now);
+            worker.own().tick.begin(Moment::from_nanos(now.as_nanos() - ago));
+            (0..4).any(|_| !worker.may_dispatch())
+        };
+        bench.fill_ring(0, 0..64);
+        assert!(ends(200_000), "few");
+        assert_eq!(bench.find(0), Some(0));
+        bench.fill_ring(0, 64..66);
+        assert!((0..100).any(|_| !ends(200_000)), "many, unless the machine took its time");
+        assert!(ends(1_000_000), "a millisecond");
+        bench.ring(0);
     });
+}
+
+/// They have waited for that turn, and those in the ring may run for long.
+#[test]
+fn the_first_of_a_turn_of_the_driver_runs_next() {
+    bench(config(1), 5, |bench| {
+        let worker = &bench.workers[0];
+        let settled = |fibers: &[usize]| {
+            let mut settled = Batch::new();
+            fibers.iter().for_each(|fiber| settled.push(bench.fibers[*fiber]));
+            worker.run_first(&mut settled);
+            let _ = worker.push_settled(settled);
+        };
+        bench.fill_ring(0, [0, 1]);
+        settled(&[2, 3]);
+        assert_eq!(bench.find(0), Some(2));
+        // One of an earlier turn stands there, who has waited longer.
+        settled(&[4]);
+        let found: Vec<_> = (0..4).map(|_| bench.find(0)).collect();
+        assert_eq!(found, [Some(0), Some(1), Some(3), Some(4)]);
+        // Who was woken by a fiber comes before it.
+        bench.fill_ring(0, [0]);
+        assert!(bench.core(0).slot.put(bench.fibers[1]).is_none());
+        settled(&[2]);
+        let found: Vec<_> = (0..3).map(|_| bench.find(0)).collect();
+        assert_eq!(found, [Some(1), Some(0), Some(2)]);
+        settled(&[]);
+        assert_eq!(bench.find(0), None);
+    });
+}
+
+/// Bytes come while fibers compute, one after the other: who waits for them runs before they have all had
+/// another turn.
+#[test]
+fn a_socket_does_not_wait_for_all_who_compute() {
+    const COMPUTING: usize = 16;
+    const TIMES: usize = 20;
+    let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+    let waited = runtime.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        sender.set_nodelay(true).unwrap();
+        // How many have run since the byte was sent, and whether it is to be sent.
+        let (runs, wanted) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let over = AtomicBool::new(false);
+        let mut waited = Vec::new();
+        scope(|scope| {
+            let (over, runs, wanted, mut sender) = (&over, &runs, &wanted, &sender);
+            for _ in 0..COMPUTING {
+                scope.spawn(move || {
+                    while !over.load(Ordering::Relaxed) {
+                        let start = Instant::now();
+                        while start.elapsed() < Duration::from_micros(200) {}
+                        runs.fetch_add(1, Ordering::Relaxed);
+                        if wanted.swap(false, Ordering::Relaxed) {
+                            runs.store(0, Ordering::Relaxed);
+                            sender.write_all(&[1]).unwrap();
+                        }
+                        yield_now();
+                    }
+                });
+            }
+            for _ in 0..TIMES {
+                wanted.store(true, Ordering::Relaxed);
+                receiver.read_exact(&mut [0]).unwrap();
+                waited.push(runs.load(Ordering::Relaxed));
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        waited
+    });
+    let soon = waited.iter().filter(|runs| **runs <= 2).count();
+    assert!(soon > TIMES / 2, "others that had run by then: {waited:?}");
 }

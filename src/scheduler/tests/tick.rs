@@ -1,6 +1,6 @@
 //! When a worker looks around: by the number of dispatches, and by the clock.
 
-use super::super::tick::{DISPATCHES, Tick};
+use super::super::tick::{DISPATCHES, Due, Queues, Tick};
 use crate::primitives::clock::Moment;
 
 const US: u64 = 1_000;
@@ -9,6 +9,10 @@ const MS: u64 = 1_000_000;
 fn at(nanos: u64) -> Moment {
     Moment::from_nanos(nanos)
 }
+
+/// Nothing in injector and mailbox, little in the ring.
+const QUIET: Queues = Queues { waiting: false, short: true };
+const WAITING: Queues = Queues { waiting: true, ..QUIET };
 
 /// A worker whose fibers take `each` nanoseconds; whether something waits is for the test to say.
 struct Clocked {
@@ -23,31 +27,52 @@ impl Clocked {
         Clocked { tick: Tick::new(at(0), every), now: 0, each, reads: 0 }
     }
 
+    /// Dispatches until something is due, and what.
+    fn until_due(&mut self, queues: Queues) -> (u32, Due) {
+        let mut dispatches = 0;
+        while self.tick.dispatch() || self.glances(queues) {
+            dispatches += 1;
+            self.now += self.each;
+        }
+        let due = self.tick.due();
+        if due.injector {
+            self.tick.injector_looked(at(self.now));
+        }
+        if due.tick {
+            self.tick.finish(at(self.now));
+            self.tick.begin(at(self.now));
+        }
+        (dispatches, due)
+    }
+
     /// Dispatches until the injector is looked at, through ticks if they end before.
-    fn until_look(&mut self, waiting: bool) -> u32 {
+    fn until_look(&mut self, queues: Queues) -> u32 {
         let mut dispatches = 0;
         loop {
-            while self.tick.dispatch() || self.glances(waiting) {
-                dispatches += 1;
-                self.now += self.each;
-            }
-            let due = self.tick.due();
-            if due.injector {
-                self.tick.injector_looked(at(self.now));
-            }
-            if due.tick {
-                self.tick.finish(at(self.now));
-                self.tick.begin(at(self.now));
-            }
+            let (more, due) = self.until_due(queues);
+            dispatches += more;
             if due.injector {
                 return dispatches;
             }
         }
     }
 
-    fn glances(&mut self, waiting: bool) -> bool {
+    /// The same for the end of the tick, of one that begins now.
+    fn until_tick(&mut self, queues: Queues) -> u32 {
+        while !self.until_due(queues).1.tick {}
+        let mut dispatches = 0;
+        loop {
+            let (more, due) = self.until_due(queues);
+            dispatches += more;
+            if due.tick {
+                return dispatches;
+            }
+        }
+    }
+
+    fn glances(&mut self, queues: Queues) -> bool {
         let (now, reads) = (self.now, &mut self.reads);
-        self.tick.glance(waiting, || {
+        self.tick.glance(queues, || {
             *reads += 1;
             at(now)
         })
@@ -57,7 +82,7 @@ impl Clocked {
     fn settled(each: u64) -> Clocked {
         let mut clocked = Clocked::new(each, None);
         for _ in 0..100 {
-            clocked.until_look(false);
+            clocked.until_look(QUIET);
         }
         clocked
     }
@@ -68,7 +93,7 @@ fn a_tick_is_128_dispatches() {
     let mut tick = Tick::new(at(0), Some(1000));
     for _ in 0..3 {
         let mut dispatches = 0;
-        while tick.dispatch() || tick.glance(false, || unreachable!("nothing waits")) {
+        while tick.dispatch() || tick.glance(QUIET, || at(0)) {
             dispatches += 1;
         }
         assert_eq!(dispatches, DISPATCHES);
@@ -82,9 +107,29 @@ fn a_tick_is_128_dispatches() {
 #[test]
 fn the_injector_is_looked_at_once_a_millisecond_as_far_as_the_estimate_tells() {
     for (each, dispatches) in [(US, 255), (10 * US, 100), (50 * US, 20), (100 * US, 10), (MS, 8)] {
-        assert_eq!(Clocked::settled(each).until_look(false), dispatches, "{each} ns each");
+        assert_eq!(Clocked::settled(each).until_look(QUIET), dispatches, "{each} ns each");
     }
-    assert_eq!(Clocked::new(US, None).until_look(false), 20, "before there is an estimate");
+    assert_eq!(Clocked::new(US, None).until_look(QUIET), 20, "before there is an estimate");
+}
+
+/// Sockets and timers have their turn by the clock too, where 128 dispatches take long.
+#[test]
+fn a_tick_of_fibers_that_run_for_long_ends_by_the_clock() {
+    // Time of each, dispatches in a tick with a short ring, and with a long one.
+    let table = [
+        (100, 128, 128),
+        (US, 128, 128),
+        (10 * US, 100, 100),
+        (20 * US, 5, 50),
+        (MS, 1, 1),
+        (10 * MS, 1, 1),
+    ];
+    for (each, short, long) in table {
+        let mut clocked = Clocked::settled(each);
+        assert_eq!(clocked.until_tick(QUIET), short, "{each} ns each");
+        let long_ring = Queues { short: false, ..QUIET };
+        assert_eq!(clocked.until_tick(long_ring), long, "{each} ns each, a long ring");
+    }
 }
 
 /// Fibers that run for a moment, and then some that take far longer than estimated.
@@ -93,20 +138,21 @@ fn the_clock_holds_the_millisecond_where_the_estimate_is_off() {
     let mut clocked = Clocked::settled(US);
     clocked.each = 40 * US;
     // At the first glance after a millisecond.
-    let first = clocked.until_look(true);
+    let first = clocked.until_look(WAITING);
     assert!((25..=32).contains(&first), "{first} dispatches: {} us", first * 40);
     let mut clocked = Clocked::settled(US);
     clocked.each = 20 * US;
-    let first = clocked.until_look(true);
+    let first = clocked.until_look(WAITING);
     assert!((50..=64).contains(&first), "{first} dispatches: {} us", first * 20);
 }
 
 #[test]
-fn the_clock_is_read_only_if_something_waits() {
+fn for_fibers_that_run_for_a_moment_the_clock_is_read_only_if_something_waits() {
     let mut clocked = Clocked::settled(10);
-    clocked.until_look(false);
+    clocked.reads = 0;
+    clocked.until_look(QUIET);
     assert_eq!(clocked.reads, 0);
-    clocked.until_look(true);
+    clocked.until_look(WAITING);
     assert!((1..=8).contains(&clocked.reads), "{}", clocked.reads);
 }
 
@@ -115,7 +161,7 @@ fn an_interval_that_is_set_counts_dispatches_alone() {
     for each in [10, US, MS] {
         let mut clocked = Clocked::new(each, Some(64));
         for _ in 0..10 {
-            assert_eq!(clocked.until_look(true), 64);
+            assert_eq!(clocked.until_look(WAITING), 64);
         }
     }
 }
@@ -126,7 +172,7 @@ fn the_estimate_leaves_out_what_was_not_running() {
     let mut tick = Tick::new(at(0), None);
     let mut now = 0;
     for _ in 0..20 {
-        while tick.dispatch() || tick.glance(false, || unreachable!("nothing waits")) {
+        while tick.dispatch() || tick.glance(QUIET, || at(now)) {
             now += 10 * US;
         }
         if tick.due().injector {
@@ -143,10 +189,10 @@ fn the_estimate_leaves_out_what_was_not_running() {
 fn a_tick_that_is_cut_short_counts_what_there_was() {
     let mut tick = Tick::new(at(0), None);
     for _ in 0..10 {
-        assert!(tick.dispatch());
+        assert!(tick.dispatch() || tick.glance(QUIET, || at(0)));
     }
     tick.cut_short();
-    assert!(!tick.dispatch() && !tick.glance(false, || unreachable!("nothing waits")));
+    assert!(!tick.dispatch() && !tick.glance(QUIET, || at(0)));
     assert!(tick.due().tick);
     // Ten of 10 us each, not more dispatches of less.
     tick.finish(at(100 * US));
