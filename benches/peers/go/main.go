@@ -44,6 +44,7 @@ var cases = map[string]func() float64{
 	"echo_1000":          echo,
 	"short_connections":  echo,
 	"paced":              echo,
+	"computing":          computing,
 	"upload":             drop,
 	"http_50":            hello,
 	"http_1000":          hello,

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
+	"time"
 )
 
 func listen() net.Listener {
@@ -42,6 +44,19 @@ func echo() float64 {
 		_, err := conn.Write(piece)
 		return err
 	})
+}
+
+func computing() float64 {
+	for range 8 {
+		go func() {
+			for {
+				for start := time.Now(); time.Since(start) < 200*time.Microsecond; {
+				}
+				runtime.Gosched()
+			}
+		}()
+	}
+	return echo()
 }
 
 func drop() float64 {

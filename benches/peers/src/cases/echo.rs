@@ -57,42 +57,48 @@ pub(super) const SERVERS: &[(Peer, Body)] = &[
 const BUFFER: usize = 4096;
 
 fn volt(run: Run) -> f64 {
-    peer::on_volt(run, move || {
-        let listener = volt::net::TcpListener::bind(run.addr).unwrap();
-        loop {
-            let (mut stream, _) = listener.accept().unwrap();
-            volt::go(move || -> std::io::Result<()> {
-                stream.set_nodelay(true)?;
-                let mut buffer = [0; BUFFER];
-                loop {
-                    match stream.read(&mut buffer)? {
-                        0 => return Ok(()),
-                        n => stream.write_all(&buffer[..n])?,
-                    }
+    peer::on_volt(run, move || on_volt(run))
+}
+
+/// On a fiber.
+pub(super) fn on_volt(run: Run) -> f64 {
+    let listener = volt::net::TcpListener::bind(run.addr).unwrap();
+    loop {
+        let (mut stream, _) = listener.accept().unwrap();
+        volt::go(move || -> std::io::Result<()> {
+            stream.set_nodelay(true)?;
+            let mut buffer = [0; BUFFER];
+            loop {
+                match stream.read(&mut buffer)? {
+                    0 => return Ok(()),
+                    n => stream.write_all(&buffer[..n])?,
                 }
-            });
-        }
-    })
+            }
+        });
+    }
 }
 
 fn tokio(run: Run) -> f64 {
-    peer::on_tokio(run, async move {
-        let listener = tokio::net::TcpListener::bind(run.addr).await.unwrap();
-        peer::deepen(&listener);
-        loop {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            tokio::spawn(async move {
-                stream.set_nodelay(true)?;
-                let mut buffer = [0; BUFFER];
-                loop {
-                    match stream.read(&mut buffer).await? {
-                        0 => return std::io::Result::Ok(()),
-                        n => stream.write_all(&buffer[..n]).await?,
-                    }
+    peer::on_tokio(run, on_tokio(run))
+}
+
+/// On a task.
+pub(super) async fn on_tokio(run: Run) -> f64 {
+    let listener = tokio::net::TcpListener::bind(run.addr).await.unwrap();
+    peer::deepen(&listener);
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move {
+            stream.set_nodelay(true)?;
+            let mut buffer = [0; BUFFER];
+            loop {
+                match stream.read(&mut buffer).await? {
+                    0 => return std::io::Result::Ok(()),
+                    n => stream.write_all(&buffer[..n]).await?,
                 }
-            });
-        }
-    })
+            }
+        });
+    }
 }
 
 fn may(run: Run) -> f64 {
@@ -115,7 +121,7 @@ fn may(run: Run) -> f64 {
     })
 }
 
-fn threads(run: Run) -> f64 {
+pub(super) fn threads(run: Run) -> f64 {
     peer::threads(run);
     let listener = std::net::TcpListener::bind(run.addr).unwrap();
     peer::deepen(&listener);

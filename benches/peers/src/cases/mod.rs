@@ -5,6 +5,7 @@ mod case;
 mod chained_spawn;
 mod channel_round_trip;
 mod channel_stream;
+mod computing;
 mod consumers;
 mod echo;
 mod fan_out;
@@ -57,6 +58,7 @@ pub const ALL: &[&Case] = &[
     &wake_bursts::CASE,
     &short_connections::CASE,
     &paced::CASE,
+    &computing::CASE,
     &upload::CASE,
     &mutex::HELD,
     &rwlock::CASE,
