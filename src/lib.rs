@@ -75,8 +75,8 @@
 //! - **runtime**: workers, their scheduler and their driver. **Handle**: a reference to one.
 //! - **LIFO slot**: the fiber that a worker runs next. **Ring**: its queue of 256, from which others
 //!   **steal** half. **Injector**: the queue of all. **Mailbox**: what was meant for one worker.
-//! - **dispatch**: giving a fiber the processor. **Tick**: 128 dispatches. **Operations**: what a fiber
-//!   may do without waiting before it yields.
+//! - **dispatch**: giving a fiber the processor. **Tick**: 128 dispatches, fewer where they take
+//!   long. **Operations**: what a fiber may do without waiting before it yields.
 //! - **blocking mode**: a fiber keeps its thread, whose core was handed on. **Hand-off**: that. **Stall**:
 //!   a worker that does not come back from a fiber's code. **Supervisor**: the thread that notices.
 //!   **Spare**: a thread without a core. **Suspect**: a spawn site whose fibers have stalled.

@@ -2,7 +2,7 @@
 
 use super::locked_queue;
 use super::ring;
-use super::tick::Queues;
+use super::tick::{Due, Queues};
 use super::worker::Worker;
 use crate::fiber::{Batch, FiberPtr};
 use crate::primitives::clock::Moment;
@@ -22,13 +22,13 @@ impl Worker<'_> {
         if self.has_only_its_mail() {
             return self.find_own();
         }
-        let due = self.own().tick.due();
+        let due = self.due();
         let mut found = None;
         if due.injector {
             self.own().tick.injector_looked(Moment::now());
         }
-        if due.tick {
-            self.maintain();
+        if due.tick || due.injector && self.own().tick.is_long() {
+            self.maintain(!due.injector);
         }
         if due.injector {
             found = self.take_what_waits();
@@ -54,12 +54,12 @@ impl Worker<'_> {
 
     #[cold]
     fn find_own(&self) -> Option<FiberPtr> {
-        let due = self.own().tick.due();
+        let due = self.due();
         if due.injector {
             self.own().tick.injector_looked(Moment::now());
         }
         if due.tick {
-            self.maintain();
+            self.maintain(false);
         }
         let found = self.next_local().or_else(|| self.take_from_mailbox());
         if found.is_some() {
@@ -112,9 +112,19 @@ impl Worker<'_> {
 
     #[cold]
     fn glance(&self) -> bool {
-        let waiting = !self.shared.injector.is_empty() || !self.held().mailbox.is_empty();
-        let short = self.held().ring.len() <= SHORT;
-        self.own().tick.glance(Queues { waiting, short }, Moment::now)
+        self.own().tick.glance(|| self.queues(), Moment::now)
+    }
+
+    /// What is due, on the worker's own flow: by the clock too, for whoever comes here for each fiber.
+    fn due(&self) -> Due {
+        self.own().tick.look(|| self.queues(), Moment::now);
+        self.own().tick.due()
+    }
+
+    fn queues(&self) -> Queues {
+        let core = self.held();
+        let waiting = !self.shared.injector.is_empty() || !core.mailbox.is_empty();
+        Queues { waiting, short: core.ring.len() <= SHORT }
     }
 
     /// From mailbox and injector, when that is due. They come first in turn: a flood of fibers from
@@ -201,7 +211,8 @@ impl Worker<'_> {
 
     /// The end of a tick: sockets, timers, estimates. It comes by the clock too, so that fibers that
     /// run for long do not keep sockets and timers waiting for 128 of them.
-    fn maintain(&self) {
+    /// `runs_first` says that nothing else will be taken before slot and ring.
+    fn maintain(&self, runs_first: bool) {
         let (core, driver) = (self.held(), &self.shared.driver);
         let now = Moment::now();
         self.own().tick.finish(now);
@@ -212,24 +223,27 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             driver.look(&mut role, now, &mut settled);
         }
-        self.run_first(&mut settled);
-        if self.push_settled(settled) {
+        let first = runs_first && self.run_first(&mut settled);
+        if self.push_settled(settled) || first {
             self.shared.notify();
         }
         self.own().tick.begin(Moment::now());
     }
 
     /// The one that a turn of the driver settled first runs next: it has waited for this turn, and the
-    /// others in the ring may run for long. One in each turn, so it keeps nobody from running; and not
-    /// while some of an earlier turn stand there, who have waited longer.
-    pub(super) fn run_first(&self, settled: &mut Batch) {
-        let core = self.held();
-        let goes_first = core.slot.is_empty() && core.ring.has_passed(self.own().settled);
-        if goes_first && !core.ring.is_empty() {
-            if let Some(fiber) = settled.pop() {
-                self.push_woken(fiber);
-            }
+    /// others in the ring may run for long. One in each turn, and three in a row, so it keeps nobody from
+    /// running; and not while some of an earlier turn stand there, who have waited longer. Says whether
+    /// there was one.
+    #[must_use]
+    pub(super) fn run_first(&self, settled: &mut Batch) -> bool {
+        let (core, own) = (self.held(), self.own());
+        let in_turn = own.lifo_run < super::LIFO_RUNS && core.ring.has_passed(own.settled);
+        if !in_turn || core.ring.is_empty() || !core.slot.is_empty() {
+            return false;
         }
+        let first = settled.pop();
+        first.into_iter().for_each(|fiber| self.push_woken(fiber));
+        first.is_some()
     }
 
     /// Enqueues what a turn of the driver settled; says whether there was anything. Then the caller

@@ -2,7 +2,7 @@
 //!
 //! A tick is 128 dispatches, then sockets, timers and estimates get their turn. Within a tick the
 //! injector is looked at every `interval` dispatches, which the estimate of a fiber's run time keeps
-//! near one look per millisecond. An estimate says nothing about the next fiber: so every 32
+//! near one look per millisecond. An estimate says nothing about the next fiber: so at least every 32
 //! dispatches the worker glances, without leaving the fast path, whether anything waits in injector
 //! or mailbox, and if so at the clock, which then holds the millisecond.
 //!
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Dispatches in one tick.
 pub(crate) const DISPATCHES: u32 = 128;
-/// Dispatches between two glances.
+/// At most so many dispatches lie between two glances.
 const GLANCE: u32 = 32;
 /// The injector is looked at about this often, by the clock.
 const LOOK_PERIOD: Duration = Duration::from_millis(1);
@@ -37,8 +37,9 @@ pub(crate) struct Tick {
     armed: u32,
     until_tick: u32,
     until_injector: u32,
-    /// Dispatches from one glance to the next.
-    glance: u32,
+    /// Dispatches until the clock may have to be looked at, and from one such look to the next.
+    until_look: u32,
+    look: u32,
     interval: u32,
     /// The interval is set, not estimated.
     fixed: bool,
@@ -68,8 +69,8 @@ pub(crate) struct Due {
     pub(crate) injector: bool,
 }
 
-/// How many dispatches to let pass between two glances, where fibers run for `average` nanoseconds.
-fn glance_interval(average: u64) -> u32 {
+/// How many dispatches to let pass between two looks at the clock, where fibers run for `average` nanoseconds.
+fn look_interval(average: u64) -> u32 {
     (TICK_PERIOD.as_nanos() as u64 / average.max(1)).clamp(1, GLANCE.into()) as u32
 }
 
@@ -83,7 +84,8 @@ impl Tick {
             armed: 0,
             until_tick: DISPATCHES,
             until_injector: interval,
-            glance: glance_interval(average.average()),
+            until_look: look_interval(average.average()),
+            look: look_interval(average.average()),
             interval,
             fixed: every.is_some(),
             average,
@@ -97,8 +99,18 @@ impl Tick {
     }
 
     fn rearm(&mut self) {
-        self.armed = self.until_tick.min(self.until_injector).min(self.glance);
+        self.armed = self.until_tick.min(self.until_injector).min(self.until_look);
         self.until_glance = self.armed;
+    }
+
+    /// Books the dispatches since the last time.
+    fn book(&mut self) {
+        let done = self.armed - self.until_glance;
+        self.dispatched += done;
+        self.until_tick -= done;
+        self.until_injector -= done;
+        self.until_look -= done;
+        self.rearm();
     }
 
     /// Counts one dispatch; `false` if it is time for a [`glance`](Self::glance) first.
@@ -111,28 +123,39 @@ impl Tick {
         true
     }
 
-    /// Counts one dispatch; `false` if something is due first. The clock is read where fibers run for
-    /// long, and if something waits.
+    /// Counts one dispatch; `false` if something is due first.
     #[cold]
-    pub(crate) fn glance(&mut self, queues: Queues, now: impl FnOnce() -> Moment) -> bool {
-        let due = self.due();
-        if due.tick || due.injector {
-            return false;
+    pub(crate) fn glance(
+        &mut self,
+        queues: impl FnOnce() -> Queues,
+        now: impl FnOnce() -> Moment,
+    ) -> bool {
+        self.look(queues, now);
+        self.until_tick != 0 && self.until_injector != 0 && self.dispatch()
+    }
+
+    /// Looks at queues and clock, if it is time for that. The clock is read where fibers run for long, and if
+    /// something waits.
+    pub(crate) fn look(&mut self, queues: impl FnOnce() -> Queues, now: impl FnOnce() -> Moment) {
+        self.book();
+        if self.until_look != 0 {
+            return;
         }
-        let (long, waiting) = (self.glance < GLANCE, queues.waiting && !self.fixed);
-        if long || waiting {
+        self.until_look = self.look;
+        let queues = queues();
+        let waiting = queues.waiting && !self.fixed;
+        if waiting || self.look < GLANCE {
             let now = now();
             let often = queues.short && self.average() >= LONG;
             let period = if often { TICK_PERIOD } else { LOOK_PERIOD };
-            if long && now.since(self.began) >= period {
+            if now.since(self.began) >= period {
                 self.until_tick = 0;
             }
             if waiting && now.since(self.looked) >= LOOK_PERIOD {
                 self.until_injector = 0;
             }
-            self.rearm();
         }
-        self.dispatch()
+        self.rearm();
     }
 
     /// Sends the worker to its own stack before the next dispatch.
@@ -142,21 +165,23 @@ impl Tick {
         self.rearm();
     }
 
-    /// Books the dispatches since the last look and says what is due.
+    /// What is due.
     pub(crate) fn due(&mut self) -> Due {
-        let done = self.armed - self.until_glance;
-        self.dispatched += done;
-        self.until_tick -= done;
-        self.until_injector -= done;
-        self.rearm();
+        self.book();
         Due { tick: self.until_tick == 0, injector: self.until_injector == 0 }
     }
 
     /// The injector is looked at.
     pub(crate) fn injector_looked(&mut self, now: Moment) {
         self.looked = now;
+        self.until_look = self.look;
         self.until_injector = self.interval;
         self.rearm();
+    }
+
+    /// Has the tick, as of the last look at the injector, lasted for so long that it should end now?
+    pub(crate) fn is_long(&self) -> bool {
+        self.looked.since(self.began) >= LOOK_PERIOD
     }
 
     /// The tick is over, or the worker ran out of work: updates the estimate.
@@ -165,12 +190,13 @@ impl Tick {
         if self.dispatched > 0 {
             let ran = now.since(self.began).saturating_sub(self.left_out);
             self.average.record(ran.as_nanos() as u64, self.dispatched);
-            self.glance = glance_interval(self.average.average());
+            self.look = look_interval(self.average.average());
             if !self.fixed {
                 self.interval = injector_interval(self.average.average());
             }
         }
         self.until_tick = DISPATCHES;
+        self.until_look = self.look;
         self.until_injector = self.until_injector.min(self.interval);
         self.rearm();
     }

@@ -1,6 +1,6 @@
 //! Where a worker looks, in which order, and whom it robs.
 
-use super::{Bench, bench, config};
+use super::{Bench, Config, bench, config};
 use crate::fiber::Batch;
 use crate::net::TcpListener;
 use crate::primitives::clock::Moment;
@@ -196,12 +196,31 @@ fn what_a_full_ring_gives_up_stands_in_the_injector_in_order() {
     });
 }
 
+/// Sockets and timers have their turn by the clock too, not only every 128 dispatches: also where the
+/// injector is due all the time.
+#[test]
+fn a_tick_ends_by_the_clock() {
+    for every in [None, Some(1)] {
+        bench(Config { injector_every: every, ..config(1) }, 0, |bench| {
+            let core = bench.core(0);
+            until_injector(bench);
+            let _ = bench.find(0);
+            assert_eq!(core.stats.ticks.get(), 0, "not yet");
+            bench.workers[0].own().tick.begin(Moment::from_nanos(0));
+            until_injector(bench);
+            let _ = bench.find(0);
+            assert_eq!((core.stats.ticks.get(), core.stats.polls.get()), (1, 1));
+        });
+    }
+}
+
 /// A turn of the driver would bring more, and a ring that is full gives its older half away.
 #[test]
 fn a_tick_ends_later_where_many_are_in_the_ring() {
     bench(config(1), 100, |bench| {
         let ends = |ago| {
             let (worker, now) = (&bench.workers[0], Moment::now());
+            worker.own().tick.injector_looked(now);
             worker.own().tick.finish(now);
             worker.own().tick.begin(Moment::from_nanos(now.as_nanos() - ago));
             (0..4).any(|_| !worker.may_dispatch())
@@ -224,7 +243,7 @@ fn the_first_of_a_turn_of_the_driver_runs_next() {
         let settled = |fibers: &[usize]| {
             let mut settled = Batch::new();
             fibers.iter().for_each(|fiber| settled.push(bench.fibers[*fiber]));
-            worker.run_first(&mut settled);
+            let _ = worker.run_first(&mut settled);
             let _ = worker.push_settled(settled);
         };
         bench.fill_ring(0, [0, 1]);
@@ -240,8 +259,27 @@ fn the_first_of_a_turn_of_the_driver_runs_next() {
         settled(&[2]);
         let found: Vec<_> = (0..3).map(|_| bench.find(0)).collect();
         assert_eq!(found, [Some(1), Some(0), Some(2)]);
+        // So many in a row have run before the ring.
+        bench.fill_ring(0, [0]);
+        worker.own().lifo_run = 3;
+        settled(&[1]);
+        assert_eq!(bench.find(0), Some(0));
+        settled(&[2]);
+        assert_eq!([bench.find(0), bench.find(0)], [Some(1), Some(2)]);
         settled(&[]);
         assert_eq!(bench.find(0), None);
+    });
+}
+
+/// Who comes for each fiber sees by the clock what is due before it looks into the ring, not while.
+#[test]
+fn a_tick_that_ends_by_the_clock_leaves_nobody_in_the_ring() {
+    bench(config(1), 8, |bench| {
+        bench.fill_ring(0, 0..8);
+        bench.workers[0].own().tick.begin(Moment::from_nanos(0));
+        let found: Vec<_> = (0..8).map(|_| bench.find(0)).collect();
+        assert_eq!(found, (0..8).map(Some).collect::<Vec<_>>());
+        assert!(bench.core(0).stats.ticks.get() > 0);
     });
 }
 

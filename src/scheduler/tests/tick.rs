@@ -72,10 +72,13 @@ impl Clocked {
 
     fn glances(&mut self, queues: Queues) -> bool {
         let (now, reads) = (self.now, &mut self.reads);
-        self.tick.glance(queues, || {
-            *reads += 1;
-            at(now)
-        })
+        self.tick.glance(
+            || queues,
+            || {
+                *reads += 1;
+                at(now)
+            },
+        )
     }
 
     /// As a worker whose estimate has settled.
@@ -93,7 +96,7 @@ fn a_tick_is_128_dispatches() {
     let mut tick = Tick::new(at(0), Some(1000));
     for _ in 0..3 {
         let mut dispatches = 0;
-        while tick.dispatch() || tick.glance(QUIET, || at(0)) {
+        while tick.dispatch() || tick.glance(|| QUIET, || at(0)) {
             dispatches += 1;
         }
         assert_eq!(dispatches, DISPATCHES);
@@ -130,6 +133,26 @@ fn a_tick_of_fibers_that_run_for_long_ends_by_the_clock() {
         let long_ring = Queues { short: false, ..QUIET };
         assert_eq!(clocked.until_tick(long_ring), long, "{each} ns each, a long ring");
     }
+}
+
+/// Also where the worker asks what is due for each fiber, as one does that takes them from its mailbox.
+#[test]
+fn the_clock_ends_a_tick_in_which_each_fiber_is_asked_for() {
+    let mut clocked = Clocked::settled(40 * US);
+    while !clocked.until_due(QUIET).1.tick {}
+    let fibers = (0..).find(|_| {
+        let now = clocked.now;
+        clocked.tick.look(|| QUIET, || at(now));
+        let due = clocked.tick.due();
+        if due.injector {
+            clocked.tick.injector_looked(at(now));
+        }
+        let dispatched = clocked.tick.dispatch();
+        assert!(dispatched || due.tick || due.injector);
+        clocked.now += clocked.each;
+        due.tick
+    });
+    assert!((2..=4).contains(&fibers.unwrap()), "{fibers:?} of 40 us");
 }
 
 /// Fibers that run for a moment, and then some that take far longer than estimated.
@@ -172,7 +195,7 @@ fn the_estimate_leaves_out_what_was_not_running() {
     let mut tick = Tick::new(at(0), None);
     let mut now = 0;
     for _ in 0..20 {
-        while tick.dispatch() || tick.glance(QUIET, || at(now)) {
+        while tick.dispatch() || tick.glance(|| QUIET, || at(now)) {
             now += 10 * US;
         }
         if tick.due().injector {
@@ -189,10 +212,10 @@ fn the_estimate_leaves_out_what_was_not_running() {
 fn a_tick_that_is_cut_short_counts_what_there_was() {
     let mut tick = Tick::new(at(0), None);
     for _ in 0..10 {
-        assert!(tick.dispatch() || tick.glance(QUIET, || at(0)));
+        assert!(tick.dispatch() || tick.glance(|| QUIET, || at(0)));
     }
     tick.cut_short();
-    assert!(!tick.dispatch() && !tick.glance(QUIET, || at(0)));
+    assert!(!tick.dispatch() && !tick.glance(|| QUIET, || at(0)));
     assert!(tick.due().tick);
     // Ten of 10 us each, not more dispatches of less.
     tick.finish(at(100 * US));
