@@ -68,8 +68,9 @@ pub(super) struct Own {
     pub(super) rest: (u64, bool),
     /// Dispatches from the LIFO slot in a row.
     pub(super) lifo_run: u32,
-    /// The ring's mark behind those whom a turn of the driver has settled last.
-    pub(super) settled: u32,
+    /// The ring's mark behind those who were brought there last from elsewhere: from the driver, from the injector or by
+    /// a steal.
+    pub(super) brought: u32,
     /// Whose turn it was when mailbox and injector were due.
     pub(super) mail_first: bool,
     /// Fibers that have started here, have not ended, and may not move.
@@ -106,7 +107,7 @@ impl Core {
                 slept: (Duration::MAX, 0),
                 rest: (0, false),
                 lifo_run: 0,
-                settled: 0,
+                brought: 0,
                 mail_first: false,
                 homed: 0,
                 patience: Patience::new(),

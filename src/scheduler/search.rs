@@ -28,7 +28,7 @@ impl Worker<'_> {
             self.own().tick.injector_looked(Moment::now());
         }
         if due.tick || due.injector && self.own().tick.is_long() {
-            self.maintain(!due.injector);
+            self.maintain(!(due.injector && self.queues().waiting));
         }
         if due.injector {
             found = self.take_what_waits();
@@ -177,6 +177,7 @@ impl Worker<'_> {
             unsafe { fiber.prefetch() };
             self.push_quietly(fiber);
         }
+        self.mark_ring();
         self.shared.notify();
     }
 
@@ -230,14 +231,19 @@ impl Worker<'_> {
         self.own().tick.begin(Moment::now());
     }
 
+    /// Who stands in the ring now was brought here from elsewhere.
+    pub(super) fn mark_ring(&self) {
+        self.own().brought = self.held().ring.mark();
+    }
+
     /// The one that a turn of the driver settled first runs next: it has waited for this turn, and the
     /// others in the ring may run for long. One in each turn, and three in a row, so it keeps nobody from
-    /// running; and not while some of an earlier turn stand there, who have waited longer. Says whether
-    /// there was one.
+    /// running; and not while some stand there that an earlier turn has brought, or a steal, or the injector,
+    /// who may have waited longer. Says whether there was one.
     #[must_use]
     pub(super) fn run_first(&self, settled: &mut Batch) -> bool {
         let (core, own) = (self.held(), self.own());
-        let in_turn = own.lifo_run < super::LIFO_RUNS && core.ring.has_passed(own.settled);
+        let in_turn = own.lifo_run < super::LIFO_RUNS && core.ring.has_passed(own.brought);
         if !in_turn || core.ring.is_empty() || !core.slot.is_empty() {
             return false;
         }
@@ -267,7 +273,7 @@ impl Worker<'_> {
             }
         }
         if some {
-            self.own().settled = self.held().ring.mark();
+            self.mark_ring();
         }
         some
     }

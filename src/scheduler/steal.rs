@@ -36,6 +36,7 @@ impl Worker<'_> {
         };
         core.stats.stolen.add(count as u64);
         victim.was_robbed();
+        self.mark_ring();
         Some(fiber)
     }
 

@@ -7,10 +7,9 @@
 //! or mailbox, and if so at the clock, which then holds the millisecond.
 //!
 //! Where fibers run for long, 128 of them are too many for those who wait for a socket or a timer. The
-//! worker glances once in about [`TICK_PERIOD`], as far as the estimate tells, and the clock ends the
-//! tick: then, or after a millisecond if fibers run for less than [`LONG`], or if many are in the ring. A turn
-//! of the driver would bring it still more: a ring that is full sends its older half to the injector, behind
-//! all that came later.
+//! worker looks at the clock once in about [`TICK_PERIOD`], as far as the estimate tells, and the clock ends
+//! the tick: then, or after a millisecond if many are in the ring. A turn of the driver would bring it still
+//! more: a ring that is full sends its older half to the injector, behind all that came later.
 
 use crate::primitives::clock::Moment;
 use crate::util::ewma::{RunTime, injector_interval};
@@ -71,7 +70,10 @@ pub(crate) struct Due {
 
 /// How many dispatches to let pass between two looks at the clock, where fibers run for `average` nanoseconds.
 fn look_interval(average: u64) -> u32 {
-    (TICK_PERIOD.as_nanos() as u64 / average.max(1)).clamp(1, GLANCE.into()) as u32
+    if average < LONG {
+        return GLANCE;
+    }
+    (TICK_PERIOD.as_nanos() as u64 / average).max(1) as u32
 }
 
 impl Tick {
@@ -144,11 +146,11 @@ impl Tick {
         self.until_look = self.look;
         let queues = queues();
         let waiting = queues.waiting && !self.fixed;
-        if waiting || self.look < GLANCE {
+        let long = self.look < GLANCE;
+        if waiting || long {
             let now = now();
-            let often = queues.short && self.average() >= LONG;
-            let period = if often { TICK_PERIOD } else { LOOK_PERIOD };
-            if now.since(self.began) >= period {
+            let period = if queues.short { TICK_PERIOD } else { LOOK_PERIOD };
+            if long && now.since(self.began) >= period {
                 self.until_tick = 0;
             }
             if waiting && now.since(self.looked) >= LOOK_PERIOD {

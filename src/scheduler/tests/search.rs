@@ -259,6 +259,11 @@ fn the_first_of_a_turn_of_the_driver_runs_next() {
         settled(&[2]);
         let found: Vec<_> = (0..3).map(|_| bench.find(0)).collect();
         assert_eq!(found, [Some(1), Some(0), Some(2)]);
+        // Nor is one overtaken that a steal or the injector has brought.
+        bench.fill_injector([0, 1]);
+        assert_eq!(bench.find(0), Some(0));
+        settled(&[2]);
+        assert_eq!([bench.find(0), bench.find(0)], [Some(1), Some(2)]);
         // So many in a row have run before the ring.
         bench.fill_ring(0, [0]);
         worker.own().lifo_run = 3;
@@ -268,6 +273,20 @@ fn the_first_of_a_turn_of_the_driver_runs_next() {
         assert_eq!([bench.find(0), bench.find(0)], [Some(1), Some(2)]);
         settled(&[]);
         assert_eq!(bench.find(0), None);
+    });
+}
+
+#[test]
+fn who_was_stolen_is_not_overtaken_either() {
+    bench(config(2), 5, |bench| {
+        bench.fill_ring(1, 0..4);
+        assert_eq!(bench.find(0), Some(0));
+        let mut settled = Batch::new();
+        settled.push(bench.fibers[4]);
+        assert!(!bench.workers[0].run_first(&mut settled));
+        let _ = bench.workers[0].push_settled(settled);
+        assert_eq!(bench.ring(0), [1, 4]);
+        bench.ring(1);
     });
 }
 

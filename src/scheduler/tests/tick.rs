@@ -122,7 +122,7 @@ fn a_tick_of_fibers_that_run_for_long_ends_by_the_clock() {
     let table = [
         (100, 128, 128),
         (US, 128, 128),
-        (10 * US, 100, 100),
+        (10 * US, 128, 128),
         (20 * US, 5, 50),
         (MS, 1, 1),
         (10 * MS, 1, 1),
