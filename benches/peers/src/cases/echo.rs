@@ -56,6 +56,17 @@ pub(super) const SERVERS: &[(Peer, Body)] = &[
 
 const BUFFER: usize = 4096;
 
+/// A connection's life, where code that blocks is what one writes.
+fn answer(mut stream: impl Read + Write) -> std::io::Result<()> {
+    let mut buffer = [0; BUFFER];
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => return Ok(()),
+            n => stream.write_all(&buffer[..n])?,
+        }
+    }
+}
+
 fn volt(run: Run) -> f64 {
     peer::on_volt(run, move || on_volt(run))
 }
@@ -64,16 +75,10 @@ fn volt(run: Run) -> f64 {
 pub(super) fn on_volt(run: Run) -> f64 {
     let listener = volt::net::TcpListener::bind(run.addr).unwrap();
     loop {
-        let (mut stream, _) = listener.accept().unwrap();
+        let (stream, _) = listener.accept().unwrap();
         volt::go(move || -> std::io::Result<()> {
             stream.set_nodelay(true)?;
-            let mut buffer = [0; BUFFER];
-            loop {
-                match stream.read(&mut buffer)? {
-                    0 => return Ok(()),
-                    n => stream.write_all(&buffer[..n])?,
-                }
-            }
+            answer(stream)
         });
     }
 }
@@ -106,16 +111,10 @@ fn may(run: Run) -> f64 {
         let listener = may::net::TcpListener::bind(run.addr).unwrap();
         peer::deepen(listener.inner());
         loop {
-            let (mut stream, _) = listener.accept().unwrap();
+            let (stream, _) = listener.accept().unwrap();
             may::go!(move || -> std::io::Result<()> {
                 stream.set_nodelay(true)?;
-                let mut buffer = [0; BUFFER];
-                loop {
-                    match stream.read(&mut buffer)? {
-                        0 => return Ok(()),
-                        n => stream.write_all(&buffer[..n])?,
-                    }
-                }
+                answer(stream)
             });
         }
     })
@@ -126,16 +125,10 @@ pub(super) fn threads(run: Run) -> f64 {
     let listener = std::net::TcpListener::bind(run.addr).unwrap();
     peer::deepen(&listener);
     loop {
-        let (mut stream, _) = listener.accept().unwrap();
+        let (stream, _) = listener.accept().unwrap();
         std::thread::spawn(move || -> std::io::Result<()> {
             stream.set_nodelay(true)?;
-            let mut buffer = [0; BUFFER];
-            loop {
-                match stream.read(&mut buffer)? {
-                    0 => return Ok(()),
-                    n => stream.write_all(&buffer[..n])?,
-                }
-            }
+            answer(stream)
         });
     }
 }
