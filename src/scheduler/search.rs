@@ -58,7 +58,7 @@ impl Worker<'_> {
         if due.injector {
             self.own().tick.injector_looked(Moment::now());
         }
-        if due.tick {
+        if due.tick || due.injector && self.own().tick.is_long() {
             self.maintain(false);
         }
         let found = self.next_local().or_else(|| self.take_from_mailbox());
@@ -212,6 +212,7 @@ impl Worker<'_> {
 
     /// The end of a tick: sockets, timers, estimates. It comes by the clock too, so that fibers that
     /// run for long do not keep sockets and timers waiting for 128 of them.
+    ///
     /// `runs_first` says that nothing else will be taken before slot and ring.
     fn maintain(&self, runs_first: bool) {
         let (core, driver) = (self.held(), &self.shared.driver);
@@ -224,11 +225,16 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             driver.look(&mut role, now, &mut settled);
         }
+        self.take_in(settled, runs_first);
+        self.own().tick.begin(Moment::now());
+    }
+
+    /// Enqueues what a turn of the driver in passing has settled, and lets others know.
+    pub(super) fn take_in(&self, mut settled: Batch, runs_first: bool) {
         let first = runs_first && self.run_first(&mut settled);
         if self.push_settled(settled) || first {
             self.shared.notify();
         }
-        self.own().tick.begin(Moment::now());
     }
 
     /// Who stands in the ring now was brought here from elsewhere.
@@ -241,7 +247,7 @@ impl Worker<'_> {
     /// running; and not while some stand there that an earlier turn has brought, or a steal, or the injector,
     /// who may have waited longer. Says whether there was one.
     #[must_use]
-    pub(super) fn run_first(&self, settled: &mut Batch) -> bool {
+    fn run_first(&self, settled: &mut Batch) -> bool {
         let (core, own) = (self.held(), self.own());
         let in_turn = own.lifo_run < super::LIFO_RUNS && core.ring.has_passed(own.brought);
         if !in_turn || core.ring.is_empty() || !core.slot.is_empty() {

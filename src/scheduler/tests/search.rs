@@ -243,8 +243,7 @@ fn the_first_of_a_turn_of_the_driver_runs_next() {
         let settled = |fibers: &[usize]| {
             let mut settled = Batch::new();
             fibers.iter().for_each(|fiber| settled.push(bench.fibers[*fiber]));
-            let _ = worker.run_first(&mut settled);
-            let _ = worker.push_settled(settled);
+            worker.take_in(settled, true);
         };
         bench.fill_ring(0, [0, 1]);
         settled(&[2, 3]);
@@ -276,6 +275,23 @@ fn the_first_of_a_turn_of_the_driver_runs_next() {
     });
 }
 
+/// The other worker takes its place in the poller, or part of its ring.
+#[test]
+fn others_know_of_a_single_one_that_runs_next() {
+    for runs_first in [true, false] {
+        bench(config(2), 2, |bench| {
+            bench.fill_ring(0, [0]);
+            bench.lies_down(1);
+            let mut settled = Batch::new();
+            settled.push(bench.fibers[1]);
+            bench.workers[0].take_in(settled, runs_first);
+            assert_eq!(bench.wakes(), 1);
+            let order = if runs_first { [1, 0] } else { [0, 1] };
+            assert_eq!([bench.find(0), bench.find(0)], order.map(Some));
+        });
+    }
+}
+
 #[test]
 fn who_was_stolen_is_not_overtaken_either() {
     bench(config(2), 5, |bench| {
@@ -283,8 +299,7 @@ fn who_was_stolen_is_not_overtaken_either() {
         assert_eq!(bench.find(0), Some(0));
         let mut settled = Batch::new();
         settled.push(bench.fibers[4]);
-        assert!(!bench.workers[0].run_first(&mut settled));
-        let _ = bench.workers[0].push_settled(settled);
+        bench.workers[0].take_in(settled, true);
         assert_eq!(bench.ring(0), [1, 4]);
         bench.ring(1);
     });
