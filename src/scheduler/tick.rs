@@ -2,14 +2,16 @@
 //!
 //! A tick is 128 dispatches, then sockets, timers and estimates get their turn. Within a tick the
 //! injector is looked at every `interval` dispatches, which the estimate of a fiber's run time keeps
-//! near one look per millisecond. An estimate says nothing about the next fiber: so at least every 32
-//! dispatches the worker glances, without leaving the fast path, whether anything waits in injector
-//! or mailbox, and if so at the clock, which then holds the millisecond.
+//! near one look per millisecond. An estimate says nothing about the next fiber, and a millisecond is long
+//! for whoever was woken by a plain thread: so every [`GLANCE_PERIOD`], as far as the estimate tells, and at
+//! least every 32 dispatches the worker glances, without leaving the fast path, whether anything waits in
+//! injector or mailbox, and if so at the clock, which makes the injector due: a [`PERIOD`] after it was due
+//! last, or a millisecond if many are in the ring.
 //!
-//! Where fibers run for long, 128 of them are too many for those who wait for a socket or a timer. The
-//! worker looks at the clock once in about [`TICK_PERIOD`], as far as the estimate tells, and the clock ends
-//! the tick: then, or after a millisecond if many are in the ring. A turn of the driver would bring it still
-//! more: a ring that is full sends its older half to the injector, behind all that came later.
+//! Where fibers run for long, 128 of them are too many for those who wait for a socket or a timer. There
+//! each glance is at the clock, which ends the tick after the same periods. Where many are in the ring, what
+//! a look brings makes it longer still, and one that is full sends its older half to the injector, behind all
+//! that came later.
 
 use crate::primitives::clock::Moment;
 use crate::util::ewma::{RunTime, injector_interval};
@@ -19,10 +21,13 @@ use std::time::Duration;
 pub(crate) const DISPATCHES: u32 = 128;
 /// At most so many dispatches lie between two glances.
 const GLANCE: u32 = 32;
-/// The injector is looked at about this often, by the clock.
-const LOOK_PERIOD: Duration = Duration::from_millis(1);
-/// A tick ends about here where fibers run for long. A turn of the driver is a hundredth of it.
-const TICK_PERIOD: Duration = Duration::from_micros(100);
+/// About so long, where fibers run for longer than a 32nd of it. A glance takes a thousandth.
+const GLANCE_PERIOD: Duration = Duration::from_micros(10);
+/// How long those wait, by the clock, for whom the worker must look around, while its own queue is short. A
+/// turn of the driver takes a hundredth of it.
+const PERIOD: Duration = Duration::from_micros(100);
+/// The same with a long queue; and about how often the injector is looked at, whether anything waits or not.
+const LONG_PERIOD: Duration = Duration::from_millis(1);
 /// Nanoseconds between two scheduling points, from which on that is long. With fewer a ring is empty soon, and
 /// the worker comes to the driver by itself. One that has looked before goes on and on; where processors are
 /// contended for it loses its own to others in the end, and who stands in its ring waits: 5 us each, over 100
@@ -68,12 +73,10 @@ pub(crate) struct Due {
     pub(crate) injector: bool,
 }
 
-/// How many dispatches to let pass between two looks at the clock, where fibers run for `average` nanoseconds.
+/// How many dispatches to let pass between two looks around, where fibers run for `average` nanoseconds.
 fn look_interval(average: u64) -> u32 {
-    if average < LONG {
-        return GLANCE;
-    }
-    (TICK_PERIOD.as_nanos() as u64 / average).max(1) as u32
+    let dispatches = GLANCE_PERIOD.as_nanos() as u64 / average.max(1);
+    dispatches.clamp(1, GLANCE.into()) as u32
 }
 
 impl Tick {
@@ -146,14 +149,14 @@ impl Tick {
         self.until_look = self.look;
         let queues = queues();
         let waiting = queues.waiting && !self.fixed;
-        let long = self.look < GLANCE;
+        let long = self.average.average() >= LONG;
         if waiting || long {
             let now = now();
-            let period = if queues.short { TICK_PERIOD } else { LOOK_PERIOD };
+            let period = if queues.short { PERIOD } else { LONG_PERIOD };
             if long && now.since(self.began) >= period {
                 self.until_tick = 0;
             }
-            if waiting && now.since(self.looked) >= LOOK_PERIOD {
+            if waiting && now.since(self.looked) >= period {
                 self.until_injector = 0;
             }
         }
@@ -173,7 +176,7 @@ impl Tick {
         Due { tick: self.until_tick == 0, injector: self.until_injector == 0 }
     }
 
-    /// The injector is looked at.
+    /// The injector is looked at. Before the next time one from the worker's own queues runs at least.
     pub(crate) fn injector_looked(&mut self, now: Moment) {
         self.looked = now;
         self.until_look = self.look;
@@ -183,7 +186,7 @@ impl Tick {
 
     /// Has the tick, as of the last look at the injector, lasted for so long that it should end now?
     pub(crate) fn is_long(&self) -> bool {
-        self.looked.since(self.began) >= LOOK_PERIOD
+        self.looked.since(self.began) >= LONG_PERIOD
     }
 
     /// The tick is over, or the worker ran out of work: updates the estimate.

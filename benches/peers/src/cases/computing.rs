@@ -34,48 +34,61 @@ pub const CASE: Case = Case {
 const TASKS: usize = 8;
 const PIECE: Duration = Duration::from_micros(200);
 
-fn compute() {
+fn compute(piece: Duration) {
     let start = Instant::now();
-    while start.elapsed() < PIECE {}
+    while start.elapsed() < piece {}
+}
+
+/// Starts fibers that compute one such piece after the other, and yield after each.
+pub fn busy_volt(piece: Duration) {
+    for _ in 0..TASKS {
+        volt::go(move || {
+            loop {
+                compute(piece);
+                volt::yield_now();
+            }
+        });
+    }
+}
+
+pub fn busy_tokio(piece: Duration) {
+    for _ in 0..TASKS {
+        tokio::spawn(async move {
+            loop {
+                compute(piece);
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+}
+
+pub fn busy_threads(piece: Duration) {
+    for _ in 0..TASKS {
+        std::thread::spawn(move || {
+            loop {
+                compute(piece);
+                std::thread::yield_now();
+            }
+        });
+    }
 }
 
 fn volt(run: Run) -> f64 {
     peer::on_volt(run, move || {
-        for _ in 0..TASKS {
-            volt::go(|| {
-                loop {
-                    compute();
-                    volt::yield_now();
-                }
-            });
-        }
+        busy_volt(PIECE);
         echo::on_volt(run)
     })
 }
 
 fn tokio(run: Run) -> f64 {
     peer::on_tokio(run, async move {
-        for _ in 0..TASKS {
-            tokio::spawn(async {
-                loop {
-                    compute();
-                    tokio::task::yield_now().await;
-                }
-            });
-        }
+        busy_tokio(PIECE);
         echo::on_tokio(run).await
     })
 }
 
 fn threads(run: Run) -> f64 {
     peer::threads(run);
-    for _ in 0..TASKS {
-        std::thread::spawn(|| {
-            loop {
-                compute();
-                std::thread::yield_now();
-            }
-        });
-    }
+    busy_threads(PIECE);
     echo::threads(run)
 }

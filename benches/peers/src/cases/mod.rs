@@ -14,6 +14,7 @@ mod http;
 mod idle;
 mod many_producers;
 mod mutex;
+mod outside;
 mod paced;
 mod parked;
 mod ping_pong;
@@ -59,6 +60,7 @@ pub const ALL: &[&Case] = &[
     &short_connections::CASE,
     &paced::CASE,
     &computing::CASE,
+    &outside::CASE,
     &upload::CASE,
     &mutex::HELD,
     &rwlock::CASE,
