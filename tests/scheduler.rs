@@ -5,7 +5,7 @@ mod common;
 use common::{LONG, until, within};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use volt::runtime::{Builder, Handle, Migrate, Placement, Runtime, Stats};
 
 /// One worker, the calling thread: what happens on it happens in one order.
@@ -132,26 +132,57 @@ fn the_injector_comes_first_at_the_interval_that_is_set() {
     within(LONG, || {
         for every in [8_u32, 64, 100] {
             let runtime = plain(1).injector_every(every).build().unwrap();
-            let gaps = runtime.run(move || {
-                let started = Arc::new(AtomicU64::new(0));
-                let mut gaps = Vec::new();
-                for _ in 0..6 {
-                    started.store(0, Ordering::SeqCst);
-                    let theirs = Arc::clone(&started);
-                    let before = dispatched();
-                    go_from_outside(move || theirs.store(dispatched(), Ordering::SeqCst));
-                    while started.load(Ordering::SeqCst) == 0 {
-                        volt::yield_now();
-                    }
-                    gaps.push(started.load(Ordering::SeqCst) - before);
-                }
-                gaps
-            });
+            let gaps: Vec<u64> =
+                runtime.run(|| (0..6).map(|_| until_one_from_outside_runs()).collect());
             // The first comes wherever the count stood; then each a full interval after the last.
             let near = u64::from(every) - 2..=u64::from(every) + 2;
             assert!(gaps[1..].iter().all(|gap| near.contains(gap)), "{every}: {gaps:?}");
         }
     });
+}
+
+/// Who comes one by one from outside does not wait until all who compute have had a turn, nor for a millisecond.
+#[test]
+fn who_comes_from_outside_soon_runs_beside_fibers_that_compute() {
+    within(LONG, || {
+        let runtime = plain(1).build().unwrap();
+        let mut waited = runtime.run(|| {
+            let over = AtomicBool::new(false);
+            let over = &over;
+            volt::thread::scope(|scope| {
+                for _ in 0..6 {
+                    scope.spawn(move || {
+                        while !over.load(Ordering::SeqCst) {
+                            compute(Duration::from_micros(50));
+                            volt::yield_now();
+                        }
+                    });
+                }
+                let waited: Vec<u64> = (0..20).map(|_| until_one_from_outside_runs()).collect();
+                over.store(true, Ordering::SeqCst);
+                waited
+            })
+        });
+        waited.sort_unstable();
+        assert!(waited[10] <= 4, "others that had run by then: {waited:?}");
+    });
+}
+
+fn compute(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {}
+}
+
+/// Dispatches until a fiber that a plain thread spawns now has started.
+fn until_one_from_outside_runs() -> u64 {
+    let started = Arc::new(AtomicU64::new(0));
+    let theirs = Arc::clone(&started);
+    let before = dispatched();
+    go_from_outside(move || theirs.store(dispatched(), Ordering::SeqCst));
+    while started.load(Ordering::SeqCst) == 0 {
+        volt::yield_now();
+    }
+    started.load(Ordering::SeqCst) - before
 }
 
 /// And without one within a tick, and a millisecond or so, of whatever else runs.

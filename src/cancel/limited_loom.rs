@@ -8,7 +8,7 @@ pub(super) fn limited<T>(limit: Limit<'_>, _f: impl FnOnce() -> T) -> Option<T> 
     let thread = ThreadBlock::new();
     thread.state().begin_wait();
     if interrupt.link(WaiterPtr::of_thread(&thread)) {
-        thread.wait(thread.state(), Ends::default(), None);
+        thread.wait(thread.state(), Ends::BY_SOURCES, None);
     }
     assert!(interrupt.unlink(), "ended by nobody");
     None

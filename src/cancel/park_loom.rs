@@ -23,7 +23,7 @@ pub(crate) fn wait_until(waiters: &Waiters, _: Wait, mut over: impl FnMut() -> b
         if !waiters.link(waiter, &mut over) {
             return Outcome::Woken(0);
         }
-        thread.wait(thread.state(), Ends::default(), None);
+        thread.wait(thread.state(), Ends::BY_SOURCES, None);
         waiters.unlink(waiter);
     }
 }

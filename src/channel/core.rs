@@ -36,6 +36,9 @@ pub(super) struct Core<T> {
     receivers: AtomicUsize,
 }
 
+const SEND: &str = "send to a channel";
+const RECEIVE: &str = "receive from a channel";
+
 /// Why a send did not take effect; the message is where it was.
 enum Unsent {
     TimedOut,
@@ -166,14 +169,13 @@ impl<T> Core<T> {
             Sent::Disconnected => return Err(Unsent::Disconnected),
             Sent::Full if has_passed(deadline) => {
                 drop(state);
-                give_up("send to a channel");
+                give_up(SEND);
                 return Err(Unsent::TimedOut);
             }
             Sent::Full => {}
         }
-        let wait = Wait { deadline, ..Wait::cancellable("send to a channel") };
         // SAFETY: the send was not possible, under this lock.
-        match unsafe { self.wait(state, Side::Send, from.cast(), wait) } {
+        match unsafe { self.wait(state, Side::Send, from.cast(), deadline) } {
             Ok(End::Done) => Ok(()),
             Ok(_) => Err(Unsent::Disconnected),
             Err(Outcome::Cancelled) => cancel::unwind(),
@@ -253,13 +255,12 @@ impl<T> Core<T> {
                 }
                 Received::Empty if has_passed(deadline) => {
                     drop(state);
-                    give_up("receive from a channel");
+                    give_up(RECEIVE);
                     return Err(RecvTimeoutError::Timeout);
                 }
                 Received::Empty => {
-                    let wait = Wait { deadline, ..Wait::cancellable("receive from a channel") };
                     // SAFETY: the receive was not possible, under this lock.
-                    match unsafe { self.wait(state, Side::Receive, to.cast(), wait) } {
+                    match unsafe { self.wait(state, Side::Receive, to.cast(), deadline) } {
                         Ok(End::Done) => return Ok(()),
                         Ok(End::Disconnected) => return Err(RecvTimeoutError::Disconnected),
                         Ok(end) => end == End::Promised,
@@ -291,9 +292,8 @@ impl<T> Core<T> {
             Collected::Done => true,
             Collected::Withdrawn => false,
             Collected::NotYet => {
-                let wait = Wait::new("receive from a chosen sender");
                 // SAFETY: not possible yet, under this lock.
-                let end = unsafe { self.wait(state, Side::Collect, to.cast(), wait) };
+                let end = unsafe { self.wait(state, Side::Collect, to.cast(), None) };
                 end == Ok(End::Done)
             }
         }
@@ -312,7 +312,7 @@ impl<T> Core<T> {
         mut state: Locked<'_, T>,
         side: Side,
         slot: *mut (),
-        wait: Wait,
+        deadline: Option<Moment>,
     ) -> Result<End, Outcome> {
         let parking = Parking::begin();
         let node = Entry::new(parking.waiter(), 0, slot);
@@ -324,7 +324,14 @@ impl<T> Core<T> {
         drop(state);
         deliver(wakes);
         let object = std::ptr::from_ref(self) as usize;
-        let outcome = parking.park(Wait { object, ..wait });
+        let outcome = parking.park(match side {
+            Side::Collect => Wait { object, ..Wait::new("receive from a chosen sender") },
+            _ => Wait {
+                object,
+                deadline,
+                ..Wait::cancellable(if side == Side::Send { SEND } else { RECEIVE })
+            },
+        });
         let Outcome::Woken(_) = outcome else { return Err(outcome) };
         if node.end() == End::Open {
             // Settled, and the settler still holds the lock.

@@ -351,7 +351,7 @@ impl<T, W: Party> State<T, W> {
     ///
     /// The node keeps to the invariants of `node.rs`; the caller has seen, under this lock, that
     /// its operation is not possible.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn link(&mut self, node: Node_<W>, side: Side, wakes: &mut Wakes<W::Wake>) {
         // SAFETY: passed on.
         unsafe { self.list(side).push_back(node) };

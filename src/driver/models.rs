@@ -204,7 +204,7 @@ fn a_timeout_ends_a_wait() {
                 loom::thread::yield_now();
             }
         });
-        assert_eq!(waiting.wait(Ends::default()), Outcome::TimedOut);
+        assert_eq!(waiting.wait(Ends::BY_SOURCES), Outcome::TimedOut);
         time.join().unwrap();
     });
 }
@@ -216,7 +216,7 @@ fn a_wake_and_a_timeout_end_a_wait_once() {
         let (theirs, others) = (Arc::clone(&waiting), Arc::clone(&waiting));
         let time = spawn(move || theirs.expire());
         let source = spawn(move || others.settle(7));
-        let outcome = waiting.wait(Ends::default());
+        let outcome = waiting.wait(Ends::BY_SOURCES);
         assert!(matches!(outcome, Outcome::TimedOut | Outcome::Woken(7)), "{outcome:?}");
         time.join().unwrap();
         source.join().unwrap();
@@ -231,7 +231,7 @@ fn a_cancel_and_a_timeout_end_a_wait_once() {
         let (theirs, others) = (Arc::clone(&waiting), Arc::clone(&waiting));
         let time = spawn(move || theirs.expire());
         let cancel = spawn(move || others.cancel());
-        let outcome = waiting.wait(Ends { cancel: true, ..Ends::default() });
+        let outcome = waiting.wait(Ends::CANCEL);
         assert!(matches!(outcome, Outcome::TimedOut | Outcome::Cancelled), "{outcome:?}");
         time.join().unwrap();
         cancel.join().unwrap();

@@ -56,7 +56,7 @@ impl World {
             return;
         }
         // A wake that never comes is a deadlock, which loom reports.
-        let outcome = thread.wait(thread.state(), Ends::default(), None);
+        let outcome = thread.wait(thread.state(), Ends::BY_SOURCES, None);
         assert_eq!(outcome, Outcome::Woken(0));
         self.slot.cancel(Direction::Read, node);
     }

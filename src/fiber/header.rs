@@ -332,7 +332,7 @@ impl FiberPtr {
     pub(crate) fn wait_blocking(self, ends: Ends, deadline: Option<Moment>) -> Outcome {
         let thread = super::tls::thread_block();
         *self.blocks.lock() = Some(Arc::clone(&thread));
-        thread.wait(self.state(), Ends { blocks: true, ..ends }, deadline)
+        thread.wait(self.state(), ends.or(Ends::BLOCKS), deadline)
     }
 
     pub(super) fn blocked_thread(self) -> Option<Arc<ThreadBlock>> {

@@ -25,7 +25,7 @@ type Place = Mutex<Option<WaiterPtr>>;
 fn park(thread: &Arc<ThreadBlock>, interrupt: &Interrupt) -> Outcome {
     let (state, waiter) = (thread.state(), WaiterPtr::of_thread(thread));
     let outcome = if interrupt.link(waiter) {
-        thread.wait(state, Ends::default(), None)
+        thread.wait(state, Ends::BY_SOURCES, None)
     } else {
         let _ = state.settle(Outcome::Cancelled);
         state.load().outcome()

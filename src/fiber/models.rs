@@ -50,7 +50,7 @@ fn join(fiber: FiberPtr) {
         let joiner = Joiner::new(WaiterPtr::of_thread(&thread), 0);
         // SAFETY: woken by the end alone.
         if unsafe { link_joiner(fiber, &joiner) } {
-            assert_eq!(thread.wait(thread.state(), Ends::default(), None), Outcome::Woken(0));
+            assert_eq!(thread.wait(thread.state(), Ends::BY_SOURCES, None), Outcome::Woken(0));
             assert!(has_ended(fiber), "woken before the end");
         }
     }
@@ -99,7 +99,7 @@ fn watch(fiber: FiberPtr, thread: &Arc<ThreadBlock>) -> Outcome {
     if !unsafe { link_joiner(fiber, &joiner) } {
         return Outcome::Woken(7);
     }
-    let ends = Ends { cancel: true, ..Ends::default() };
+    let ends = Ends::CANCEL;
     let outcome = thread.wait(thread.state(), ends, None);
     unlink_joiner(fiber, &joiner);
     outcome
@@ -143,7 +143,7 @@ fn an_end_tells_all() {
         }
         let ending = ends(fiber);
         for (thread, joiner) in threads.iter().zip(&joiners) {
-            let outcome = thread.wait(thread.state(), Ends::default(), None);
+            let outcome = thread.wait(thread.state(), Ends::BY_SOURCES, None);
             assert_eq!(outcome, Outcome::Woken(7));
             unlink_joiner(fiber, joiner);
         }
@@ -262,7 +262,7 @@ fn a_wait_that_blocks_its_thread() {
         });
         let thread = ThreadBlock::new();
         fiber.block_thread(&thread);
-        let blocks = Ends { blocks: true, ..Ends::default() };
+        let blocks = Ends::BLOCKS;
         assert_eq!(thread.wait(fiber.state(), blocks, None), Outcome::Woken(3));
         *source.lock() = None;
         waker.join().unwrap();
@@ -280,7 +280,7 @@ fn unparks_of_a_plain_thread() {
         let thread = ThreadBlock::new();
         let waits = |thread: &ThreadBlock| {
             thread.state().begin_wait();
-            let ends = Ends { permit: true, ..Ends::default() };
+            let ends = Ends::PERMIT;
             thread.wait(thread.state(), ends, None)
         };
         let (first, second) = (Arc::clone(&thread), Arc::clone(&thread));
@@ -302,7 +302,7 @@ fn a_late_unpark_takes_out_what_it_has_ended() {
         let thread = ThreadBlock::new();
         let waits = |outside| {
             thread.state().begin_wait();
-            let ends = Ends { permit: true, outside, ..Ends::default() };
+            let ends = Ends::PERMIT.or(Ends::OUTSIDE.only_if(outside));
             assert_eq!(thread.wait(thread.state(), ends, None), Outcome::Woken(0));
         };
         let others = [false, true].map(|outside| {

@@ -31,39 +31,83 @@
 
 use super::scopes::Marks;
 use super::word::{
-    ACTIVE, BLOCKS, BY_CANCEL, BY_PERMIT, CANCEL, COUNTED, DONE, FRESH, JOIN, Outcome, PARKED,
-    PERMIT, SETTLED, SHARED, STALE, Settle, Snapshot, THREAD,
+    ACTIVE, BLOCKS, BY_CANCEL, BY_PERMIT, CANCEL, CAUSE_SHIFT, COUNTED, DONE, FRESH, JOIN, Outcome,
+    PARKED, PERMIT, SETTLED, SHARED, STALE, Settle, Snapshot, THREAD, TURN, WAIT,
 };
-use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::primitives::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-/// How a published wait may end, besides by its sources.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ends {
+/// How a published wait may end, besides by its sources: the bits of the word that say so, and one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends(u32);
+
+impl Ends {
+    #[cfg(any(test, loom))]
+    pub(crate) const BY_SOURCES: Ends = Ends(0);
     /// By the unpark permit.
-    pub(crate) permit: bool,
+    pub(crate) const PERMIT: Ends = Ends(BY_PERMIT as u32);
     /// By a cancel.
-    pub(crate) cancel: bool,
+    pub(crate) const CANCEL: Ends = Ends(BY_CANCEL as u32);
     /// The waiting fiber keeps its thread meanwhile.
-    pub(crate) blocks: bool,
-    /// By the kernel.
-    pub(crate) outside: bool,
+    pub(crate) const BLOCKS: Ends = Ends(BLOCKS as u32);
+    /// By the kernel. Not in the word.
+    pub(crate) const OUTSIDE: Ends = Ends(1 << 31);
+
+    /// Those that are in either.
+    #[inline(always)]
+    pub(crate) const fn or(self, other: Ends) -> Ends {
+        Ends(self.0 | other.0)
+    }
+
+    /// Without those of `other`.
+    #[inline(always)]
+    pub(crate) const fn but(self, other: Ends) -> Ends {
+        Ends(self.0 & !other.0)
+    }
+
+    /// These, if `so`.
+    #[inline(always)]
+    pub(crate) const fn only_if(self, so: bool) -> Ends {
+        Ends(if so { self.0 } else { 0 })
+    }
+
+    /// Is one of those of `other` among them?
+    #[inline(always)]
+    pub(crate) const fn has(self, other: Ends) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// As they stand in the word.
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.but(Ends::OUTSIDE).0.into()
+    }
+
+    /// Has what ends such a wait come before?
+    #[inline(always)]
+    fn are_over(self, now: Snapshot) -> bool {
+        const {
+            assert!(BY_PERMIT == PERMIT << CAUSE_SHIFT && BY_CANCEL == CANCEL << CAUSE_SHIFT);
+            assert!(WAIT & TURN == 0 && TURN <= u16::MAX as u64);
+        };
+        now.is(self.bits() >> CAUSE_SHIFT & (PERMIT | CANCEL))
+    }
 }
 
 /// The word after `now` if what came before the wait was published ends it.
 #[inline(always)]
 fn ended_by(now: Snapshot, ends: Ends) -> Option<Snapshot> {
-    if ends.permit && now.is(PERMIT) {
-        return Some(Snapshot(now.with_phase(ACTIVE).0 & !PERMIT));
-    }
-    (ends.cancel && now.is(CANCEL)).then(|| now.settled(Outcome::Cancelled))
+    ends.are_over(now).then(|| match ends.has(Ends::PERMIT) && now.is(PERMIT) {
+        true => Snapshot(now.with_phase(ACTIVE).0 & !PERMIT),
+        false => now.settled(Outcome::Cancelled),
+    })
 }
 
 /// The state word, and what shares its line with it: two words in all.
 #[derive(Debug)]
 pub(crate) struct State {
     word: AtomicU64,
-    /// The turn of the wait that is open or will be next; written by the owner alone.
-    turn: AtomicBool,
+    /// The turn of the wait that is open or will be next, as it stands in the word; written by the owner alone.
+    turn: AtomicU16,
     /// What the owner remembers of its cancels; its own.
     pub(super) marks: Marks,
 }
@@ -80,12 +124,12 @@ impl State {
     }
 
     fn new(word: u64) -> State {
-        State { word: AtomicU64::new(word), turn: AtomicBool::new(false), marks: Marks::new() }
+        State { word: AtomicU64::new(word), turn: AtomicU16::new(0), marks: Marks::new() }
     }
 
     #[inline(always)]
-    fn turn(&self) -> bool {
-        self.turn.load(Ordering::Relaxed)
+    fn turn(&self) -> u64 {
+        self.turn.load(Ordering::Relaxed).into()
     }
 
     #[inline]
@@ -108,16 +152,17 @@ impl State {
         let mut now = self.load();
         loop {
             let Some(next) = step(now) else { return Err(now) };
-            match self.word.compare_exchange_weak(
-                now.0,
-                next.0,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Ok(next),
-                Err(seen) => now = Snapshot(seen),
+            match self.exchange(now, next) {
+                Ok(()) => return Ok(next),
+                Err(seen) => now = seen,
             }
         }
+    }
+
+    #[inline(always)]
+    fn exchange(&self, now: Snapshot, next: Snapshot) -> Result<(), Snapshot> {
+        let stored = self.word.compare_exchange(now.0, next.0, Ordering::AcqRel, Ordering::Acquire);
+        stored.map(|_| ()).map_err(Snapshot)
     }
 
     /// Fresh to active: exactly one caller gets `true` and runs the fiber.
@@ -162,7 +207,7 @@ impl State {
     pub(crate) fn begin_wait(&self) {
         let turn = self.turn();
         if self.load().is_settled_in(turn) {
-            self.turn.store(!turn, Ordering::Relaxed);
+            self.turn.store((turn ^ TURN) as u16, Ordering::Relaxed);
         }
     }
 
@@ -181,10 +226,7 @@ impl State {
 
     #[inline(always)]
     fn publish_as(&self, parked: u64, ends: Ends) -> Result<(), Snapshot> {
-        let mut flags = parked;
-        flags |= if ends.permit { BY_PERMIT } else { 0 };
-        flags |= if ends.cancel { BY_CANCEL } else { 0 };
-        flags |= if ends.blocks { BLOCKS } else { 0 };
+        let flags = parked | ends.bits();
         let turn = self.turn();
         let stored = self.update(|now| {
             debug_assert!(matches!(now.phase(), ACTIVE | SETTLED), "{now:?}");
@@ -229,6 +271,16 @@ impl State {
             (settle != Settle::Late).then(|| now.in_turn(turn).settled(outcome))
         });
         settle
+    }
+
+    /// As [`settle`](State::settle), if it is a fiber that waits parked: then the caller alone must make it
+    /// run. False, with nothing done, if it is not, or if somebody else comes at the same time.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn settle_parked_fiber(&self, outcome: Outcome) -> bool {
+        let now = self.load();
+        // Its turn stands in the word since it was published.
+        now.is_parked_fiber() && self.exchange(now, now.settled(outcome)).is_ok()
     }
 
     /// Makes the permit available, or ends the wait for it.
@@ -321,8 +373,6 @@ mod models;
 mod tests {
     use super::*;
 
-    const PLAIN: Ends = Ends { permit: false, cancel: false, blocks: false, outside: false };
-
     fn active() -> State {
         let state = State::fresh();
         assert!(state.start());
@@ -341,7 +391,7 @@ mod tests {
         let state = active();
         state.begin_wait();
         assert_eq!(state.settle(Outcome::Woken(7)), Settle::Noted);
-        let seen = state.publish(PLAIN).unwrap_err();
+        let seen = state.publish(Ends::BY_SOURCES).unwrap_err();
         assert_eq!(seen.outcome(), Outcome::Woken(7));
     }
 
@@ -349,14 +399,34 @@ mod tests {
     fn a_wait_is_settled_once() {
         let state = active();
         state.begin_wait();
-        state.publish(PLAIN).unwrap();
+        state.publish(Ends::BY_SOURCES).unwrap();
         assert_eq!(state.settle(Outcome::TimedOut), Settle::Wake);
         assert_eq!(state.settle(Outcome::Woken(1)), Settle::Late);
         assert_eq!(state.load().outcome(), Outcome::TimedOut);
         state.begin_wait();
-        state.publish(PLAIN).unwrap();
+        state.publish(Ends::BY_SOURCES).unwrap();
         assert_eq!(state.settle(Outcome::Woken(u32::MAX)), Settle::Wake);
         assert_eq!(state.load().outcome(), Outcome::Woken(u32::MAX));
+    }
+
+    #[test]
+    fn only_a_fiber_that_is_parked_and_in_no_queue_is_settled_in_short() {
+        let woken = Outcome::Woken(1);
+        let parked = |state: State, ends: Ends| {
+            assert!(!state.settle_parked_fiber(woken), "it is not parked yet");
+            state.begin_wait();
+            state.publish(ends).unwrap();
+            let settled = state.settle_parked_fiber(woken);
+            assert_eq!(state.load().is_parked(), !settled);
+            assert!(!settled || state.load().outcome() == woken);
+            settled
+        };
+        assert!(parked(active(), Ends::CANCEL));
+        assert!(!parked(active(), Ends::BLOCKS), "its thread must be woken");
+        assert!(!parked(State::thread(), Ends::BY_SOURCES), "it is no fiber");
+        let early = State::fresh();
+        assert!(early.start_out_of_turn());
+        assert!(!parked(early, Ends::BY_SOURCES), "an entry of it stands in a queue");
     }
 
     #[test]
@@ -366,7 +436,7 @@ mod tests {
         assert_eq!(state.unpark(), Settle::Noted);
         assert!(state.take_permit());
         assert!(!state.take_permit());
-        state.publish(Ends { permit: true, ..PLAIN }).unwrap();
+        state.publish(Ends::PERMIT).unwrap();
         assert_eq!(state.unpark(), Settle::Wake);
         assert!(!state.take_permit(), "the wait consumed it");
     }
@@ -374,7 +444,7 @@ mod tests {
     #[test]
     fn an_unpark_does_not_end_other_waits() {
         let state = active();
-        state.publish(PLAIN).unwrap();
+        state.publish(Ends::BY_SOURCES).unwrap();
         assert_eq!(state.unpark(), Settle::Noted);
         assert!(state.load().is_parked());
         assert_eq!(state.settle(Outcome::Woken(0)), Settle::Wake);
@@ -384,11 +454,11 @@ mod tests {
     #[test]
     fn a_cancel_ends_only_waits_that_allow_it() {
         let state = active();
-        state.publish(PLAIN).unwrap();
+        state.publish(Ends::BY_SOURCES).unwrap();
         assert_eq!(state.cancel(), Settle::Noted);
         assert_eq!(state.settle(Outcome::Woken(0)), Settle::Wake);
         state.begin_wait();
-        let seen = state.publish(Ends { cancel: true, ..PLAIN }).unwrap_err();
+        let seen = state.publish(Ends::CANCEL).unwrap_err();
         assert_eq!(seen.outcome(), Outcome::Cancelled);
     }
 

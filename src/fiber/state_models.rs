@@ -5,7 +5,7 @@ use crate::primitives::models::check;
 use crate::primitives::sync::Arc;
 use loom::thread;
 
-const ENDS: Ends = Ends { permit: true, cancel: true, blocks: false, outside: false };
+const ENDS: Ends = Ends::PERMIT.or(Ends::CANCEL);
 
 /// A fiber that runs.
 fn running() -> Arc<State> {
@@ -22,6 +22,15 @@ fn beside<const N: usize>(
         let state = Arc::clone(state);
         thread::spawn(move || other(&state))
     })
+}
+
+/// As a waker does it that has a node of the waiter's.
+fn wake(state: &State, result: u32) -> Settle {
+    let outcome = Outcome::Woken(result);
+    match state.settle_parked_fiber(outcome) {
+        true => Settle::Wake,
+        false => state.settle(outcome),
+    }
 }
 
 /// Runs `others` beside a fiber that waits, and checks that the right to make it run is given out
@@ -41,7 +50,7 @@ fn settles_once<const N: usize>(others: [fn(&State) -> Settle; N]) {
 
 #[test]
 fn a_wake_meets_a_park() {
-    settles_once([|state| state.settle(Outcome::Woken(1))]);
+    settles_once([|state| wake(state, 1)]);
 }
 
 #[test]
@@ -56,10 +65,7 @@ fn a_cancel_meets_a_park() {
 
 #[test]
 fn a_wake_a_timeout_and_a_park() {
-    settles_once([
-        |state| state.settle(Outcome::Woken(1)),
-        |state| state.settle(Outcome::TimedOut),
-    ]);
+    settles_once([|state| wake(state, 1), |state| state.settle(Outcome::TimedOut)]);
 }
 
 #[test]
@@ -100,17 +106,17 @@ fn times_out<const N: usize>(others: [fn(&State) -> Settle; N]) {
 
 #[test]
 fn a_wake_meets_a_wait_for_no_time() {
-    times_out([|state| state.settle(Outcome::Woken(1))]);
+    times_out([|state| wake(state, 1)]);
 }
 
 #[test]
 fn an_unpark_and_a_wake_meet_a_wait_for_no_time() {
-    times_out([State::unpark, |state| state.settle(Outcome::Woken(1))]);
+    times_out([State::unpark, |state| wake(state, 1)]);
 }
 
 #[test]
 fn a_cancel_and_a_wake_meet_a_wait_for_no_time() {
-    times_out([State::cancel, |state| state.settle(Outcome::Woken(1))]);
+    times_out([State::cancel, |state| wake(state, 1)]);
 }
 
 #[test]
@@ -129,7 +135,7 @@ fn two_waits_in_a_row_keep_apart() {
             let (theirs, written) = (Arc::clone(&state), Arc::clone(&seen));
             let other = thread::spawn(move || {
                 written[wait].store(1, Ordering::Relaxed);
-                theirs.settle(Outcome::Woken(wait as u32))
+                wake(&theirs, wait as u32)
             });
             let early = state.publish(ENDS).err().map(Snapshot::outcome);
             if let Some(outcome) = early {
@@ -155,7 +161,7 @@ fn a_waker_sees_what_the_parked_left() {
         let context = Arc::new(AtomicU64::new(0));
         let (theirs, stored) = (Arc::clone(&state), Arc::clone(&context));
         let other = thread::spawn(move || {
-            let settle = theirs.settle(Outcome::Woken(0));
+            let settle = wake(&theirs, 0);
             assert!(settle != Settle::Wake || stored.load(Ordering::Relaxed) == 1);
         });
         context.store(1, Ordering::Relaxed);
@@ -185,7 +191,7 @@ fn a_cancel_a_timeout_and_a_park() {
 
 #[test]
 fn a_cancel_a_wake_and_a_park() {
-    settles_once([State::cancel, |state| state.settle(Outcome::Woken(1))]);
+    settles_once([State::cancel, |state| wake(state, 1)]);
 }
 
 #[test]

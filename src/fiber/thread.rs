@@ -47,7 +47,8 @@ impl ThreadBlock {
     /// itself; the state is its own, or that of the fiber that it runs.
     pub(crate) fn wait(&self, state: &State, ends: Ends, deadline: Option<Moment>) -> Outcome {
         let deadline = deadline.filter(|deadline| *deadline != Moment::NEVER);
-        let counts = deadline.is_none() && !ends.outside && std::ptr::eq(state, self.state());
+        let counts =
+            deadline.is_none() && !ends.has(Ends::OUTSIDE) && std::ptr::eq(state, self.state());
         let published = if counts { state.publish_counted(ends) } else { state.publish(ends) };
         if let Err(settled) = published {
             return settled.outcome();

@@ -56,11 +56,8 @@ impl WaiterPtr {
     /// The caller holds the lock of a source that has a node of this waiter linked.
     #[inline]
     pub(crate) unsafe fn settle(self, outcome: Outcome) -> Option<Wake> {
-        // SAFETY: the block is alive, by the caller's promise and the room's invariant 3.
-        let state = unsafe { self.0.as_ref() };
-        let settle = state.settle(outcome);
-        // SAFETY: parked or alive as above; see `wake`.
-        unsafe { self.wake(settle) }
+        // SAFETY: passed on.
+        unsafe { self.offer(outcome) }.unwrap_or(None)
     }
 
     /// As [`settle`](WaiterPtr::settle), for a source that gives something away with the wake: `Err`
@@ -69,15 +66,34 @@ impl WaiterPtr {
     /// # Safety
     ///
     /// As for `settle`.
-    #[inline]
+    #[inline(never)]
     pub(crate) unsafe fn offer(self, outcome: Outcome) -> Result<Option<Wake>, Late> {
-        // SAFETY: as in `settle`.
+        // SAFETY: the block is alive, by the caller's promise and the room's invariant 3.
+        if unsafe { self.0.as_ref() }.settle_parked_fiber(outcome) {
+            return Ok(Some(Wake::Fiber(self.fiber())));
+        }
+        // SAFETY: passed on.
+        unsafe { self.offer_to_any(outcome) }
+    }
+
+    /// As `offer`, whoever waits, and however.
+    ///
+    /// # Safety
+    ///
+    /// As for `offer`.
+    #[inline(never)]
+    unsafe fn offer_to_any(self, outcome: Outcome) -> Result<Option<Wake>, Late> {
+        // SAFETY: as in `offer`.
         let state = unsafe { self.0.as_ref() };
         match state.settle(outcome) {
             Settle::Late => Err(Late),
-            // SAFETY: as in `settle`.
+            // SAFETY: parked or alive as above; see `wake`.
             settle => Ok(unsafe { self.wake(settle) }),
         }
+    }
+
+    fn fiber(self) -> FiberPtr {
+        FiberPtr::from_non_null(self.0.cast::<Header>())
     }
 
     /// What a transition asks for; `None` also where the fiber stands in a queue already.
@@ -89,11 +105,10 @@ impl WaiterPtr {
     /// the source's lock.
     #[inline]
     pub(crate) unsafe fn wake(self, settle: Settle) -> Option<Wake> {
-        let fiber = || FiberPtr::from_non_null(self.0.cast::<Header>());
         match settle {
             Settle::Noted | Settle::Late => None,
             // Late, it may name a thread that the fiber blocks by now: a wake too many, no harm.
-            Settle::Unblock => fiber().blocked_thread().map(Wake::Thread),
+            Settle::Unblock => self.fiber().blocked_thread().map(Wake::Thread),
             // SAFETY: as promised by the caller.
             Settle::Wake if unsafe { self.0.as_ref() }.is_thread() => {
                 // SAFETY: it is a thread's.
@@ -104,7 +119,7 @@ impl WaiterPtr {
                 // SAFETY: only threads count, and this is alive as promised by the caller.
                 Some(Wake::Thread(unsafe { self.thread() }))
             }
-            Settle::Wake => Some(fiber()).filter(|fiber| !fiber.has_entry()).map(Wake::Fiber),
+            Settle::Wake => Some(self.fiber()).filter(|fiber| !fiber.has_entry()).map(Wake::Fiber),
         }
     }
 

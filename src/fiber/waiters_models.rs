@@ -56,7 +56,7 @@ impl Event {
             if !self.waiters.link(waiter, || self.has_come()) {
                 return true;
             }
-            let ends = Ends { cancel: true, ..Ends::default() };
+            let ends = Ends::CANCEL;
             let outcome = thread.wait(thread.state(), ends, None);
             self.waiters.unlink(waiter);
             // Whatever it waits for next, this event does not end.
@@ -130,7 +130,7 @@ fn one_waits_for_either() {
             event.waiters.link_as(waiter, case, || event.has_come())
         });
         if linked == [true, true] {
-            let outcome = thread.wait(thread.state(), Ends::default(), None);
+            let outcome = thread.wait(thread.state(), Ends::BY_SOURCES, None);
             let Outcome::Woken(case) = outcome else { panic!("{outcome:?}") };
             events[case as usize].check(1);
         }

@@ -46,6 +46,8 @@ pub(super) const SHARED: u64 = 1 << 6;
 pub(super) const BY_PERMIT: u64 = 1 << 7;
 /// The published wait ends by a cancel.
 pub(super) const BY_CANCEL: u64 = 1 << 8;
+/// From a thing that ends waits, in the word, to the bit that says so of a wait.
+pub(super) const CAUSE_SHIFT: u32 = 4;
 /// The published wait blocks the fiber's thread.
 pub(super) const BLOCKS: u64 = 1 << 9;
 /// The fiber's joiner started it, out of turn: the queue entry that was to start it is left over. It
@@ -103,15 +105,22 @@ impl Snapshot {
         Snapshot((self.0 & !WAIT) | wait)
     }
 
+    /// With `turn`, which is [`TURN`] or 0.
     #[inline(always)]
-    pub(super) fn in_turn(self, turn: bool) -> Snapshot {
-        Snapshot(if turn { self.0 | TURN } else { self.0 & !TURN })
+    pub(super) fn in_turn(self, turn: u64) -> Snapshot {
+        Snapshot(self.0 & !TURN | turn)
     }
 
     /// Has the wait of this turn been settled?
     #[inline(always)]
-    pub(super) fn is_settled_in(self, turn: bool) -> bool {
-        self.phase() == SETTLED && self.is(TURN) == turn
+    pub(super) fn is_settled_in(self, turn: u64) -> bool {
+        self.0 & (PHASE | TURN) == SETTLED | turn
+    }
+
+    /// A fiber's that is parked and stands in no queue, and whose thread runs on: nearly all that are woken.
+    #[inline(always)]
+    pub(super) fn is_parked_fiber(self) -> bool {
+        self.0 & (PHASE | BLOCKS | COUNTED | THREAD | STALE) == PARKED
     }
 
     /// How the wait ended; `Woken(0)` for one that a permit ended.

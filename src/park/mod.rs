@@ -69,9 +69,10 @@ impl Wait {
         Wait { cancellable: cfg!(panic = "unwind"), ..Wait::new(reason) }
     }
 
+    #[inline(always)]
     fn ends(&self) -> Ends {
-        let Wait { permit, cancellable: cancel, outside, .. } = *self;
-        Ends { permit, cancel, blocks: false, outside }
+        let ends = Ends::PERMIT.only_if(self.permit).or(Ends::CANCEL.only_if(self.cancellable));
+        ends.or(Ends::OUTSIDE.only_if(self.outside))
     }
 }
 
@@ -160,8 +161,24 @@ impl Parking {
     }
 
     /// Waits until the wait is settled.
-    #[inline]
+    ///
+    /// Inlined is what a fiber does that has no time limit: there the wait's fields are known.
+    #[inline(always)]
     pub(crate) fn park(&self, wait: Wait) -> Outcome {
+        match &self.0 {
+            Who::Fiber(fiber) if wait.deadline.is_none() && fiber.scopes.is_empty() => {
+                let ends = ends_of(*fiber, wait);
+                // SAFETY: the calling fiber, on its worker.
+                unsafe { scheduler::park(*fiber, ends) };
+                fiber.state().load().outcome()
+            }
+            _ => self.park_in_any_way(wait),
+        }
+    }
+
+    /// As `park`, whoever waits, and however.
+    #[inline(never)]
+    fn park_in_any_way(&self, wait: Wait) -> Outcome {
         let scopes = self.scopes();
         if scopes.is_empty() || !wait.cancellable {
             return self.park_plainly(wait);
@@ -182,7 +199,6 @@ impl Parking {
     }
 
     /// Waits until the wait is settled, whatever scopes there are.
-    #[inline]
     fn park_plainly(&self, wait: Wait) -> Outcome {
         match &self.0 {
             Who::Fiber(fiber) => park_fiber(*fiber, wait),
@@ -190,8 +206,8 @@ impl Parking {
                 // SAFETY: the calling fiber, on its worker.
                 unsafe { scheduler::hand_off(*fiber) };
                 let ends = wait.ends();
-                let cancel = ends.cancel && !thread::panicking();
-                fiber.wait_blocking(Ends { cancel, ..ends }, wait.deadline)
+                let refused = Ends::CANCEL.only_if(thread::panicking());
+                fiber.wait_blocking(ends.but(refused), wait.deadline)
             }
             Who::Thread(thread) => thread.wait(thread.state(), wait.ends(), wait.deadline),
         }
@@ -227,7 +243,7 @@ fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
 }
 
 /// Notes the wait, and says what ends it besides its sources.
-#[inline]
+#[inline(always)]
 fn ends_of(fiber: FiberPtr, wait: Wait) -> Ends {
     check_stack(fiber, wait.reason);
     let outside = wait.outside || wait.deadline.is_some_and(|deadline| deadline != Moment::NEVER);

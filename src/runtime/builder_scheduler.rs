@@ -22,8 +22,10 @@ impl Builder {
         self
     }
 
-    /// A worker looks at the shared queue every so many dispatches. Unless set it does so about once a
-    /// millisecond, as the run time of its fibers tells, from every 8th to every 255th dispatch. 0 is as 1.
+    /// A worker looks at the shared queue every so many dispatches, whatever the clock says. Unless set it does
+    /// so about once a millisecond, as the run time of its fibers tells, from every 8th to every 255th dispatch;
+    /// and if somebody waits there, or for this worker alone, while few wait in its own queue, it takes one every
+    /// 100 us besides. 0 is as 1.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

@@ -73,7 +73,8 @@ pub(crate) struct Config {
     pub(crate) stack_size: StackSize,
     pub(crate) migrate: Migrate,
     pub(crate) placement: Placement,
-    /// Dispatches between two looks at the injector; `None` keeps them near one a millisecond.
+    /// Dispatches between two looks at the injector; `None` keeps them near one a millisecond, with early ones
+    /// between (`tick.rs`).
     pub(crate) injector_every: Option<u32>,
     pub(crate) stealing: bool,
     /// Victims that a searcher looks at before it gives up.

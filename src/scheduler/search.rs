@@ -1,5 +1,6 @@
 //! Where a worker looks for the next fiber, in order.
 
+use super::core::Core;
 use super::locked_queue;
 use super::ring;
 use super::tick::{Due, Queues};
@@ -24,14 +25,14 @@ impl Worker<'_> {
         }
         let due = self.due();
         let mut found = None;
-        if due.injector {
-            self.own().tick.injector_looked(Moment::now());
-        }
+        self.book_looks(due);
         if due.tick || due.injector && self.own().tick.is_long() {
             self.maintain(!(due.injector && self.queues().waiting));
         }
         if due.injector {
             found = self.take_what_waits();
+        } else if due.early {
+            found = self.take_one_who_waits();
         }
         let found = found
             .or_else(|| self.next_local())
@@ -55,13 +56,12 @@ impl Worker<'_> {
     #[cold]
     fn find_own(&self) -> Option<FiberPtr> {
         let due = self.due();
-        if due.injector {
-            self.own().tick.injector_looked(Moment::now());
-        }
+        self.book_looks(due);
         if due.tick || due.injector && self.own().tick.is_long() {
             self.maintain(false);
         }
-        let found = self.next_local().or_else(|| self.take_from_mailbox());
+        let mail = if due.injector || due.early { self.take_from_mailbox() } else { None };
+        let found = mail.or_else(|| self.next_local()).or_else(|| self.take_from_mailbox());
         if found.is_some() {
             self.found_work();
         }
@@ -71,20 +71,19 @@ impl Worker<'_> {
     fn next_local(&self) -> Option<FiberPtr> {
         let core = self.held();
         core.gate.enter();
-        let fiber = self.next_from_own_queues();
+        let fiber = self.next_from_own_queues(core);
         core.gate.exit();
         fiber
     }
 
     /// From LIFO slot or ring, while nothing else is due. Called inside the gate, also on fibers'
-    /// stacks.
+    /// stacks. `core` is this worker's.
     #[inline]
-    pub(super) fn next_from_own_queues(&self) -> Option<FiberPtr> {
-        let core = self.held();
-        if !self.may_dispatch() || core.gate.is_stalled() {
+    pub(super) fn next_from_own_queues(&self, core: &Core) -> Option<FiberPtr> {
+        if !self.may_dispatch(core) || core.gate.is_stalled() {
             return None;
         }
-        let own = self.own();
+        let own = self.own_in(core);
         if own.lifo_run < super::LIFO_RUNS {
             if let Some(fiber) = core.slot.take() {
                 own.lifo_run += 1;
@@ -99,15 +98,16 @@ impl Worker<'_> {
             }
             core.stats.lifo_flushes.add(1);
             self.push_back(fiber);
+        } else {
+            own.lifo_run = 0;
         }
-        own.lifo_run = 0;
         core.ring.pop()
     }
 
     /// Counts a dispatch; false if the worker must look around first, on its own stack.
     #[inline(always)]
-    pub(super) fn may_dispatch(&self) -> bool {
-        self.own().tick.dispatch() || self.glance()
+    pub(super) fn may_dispatch(&self, core: &Core) -> bool {
+        self.own_in(core).tick.dispatch() || self.glance()
     }
 
     #[cold]
@@ -121,9 +121,19 @@ impl Worker<'_> {
         self.own().tick.due()
     }
 
+    fn book_looks(&self, due: Due) {
+        let tick = &mut self.own().tick;
+        match due {
+            Due { injector: true, .. } => tick.injector_looked(Moment::now()),
+            Due { early: true, .. } => tick.looked_early(Moment::now()),
+            _ => {}
+        }
+    }
+
     fn queues(&self) -> Queues {
         let core = self.held();
-        let waiting = !self.shared.injector.is_empty() || !core.mailbox.is_empty();
+        let waiting = !core.mailbox.is_empty()
+            || !self.shared.injector.is_empty() && !self.has_only_its_mail();
         Queues { waiting, short: core.ring.len() <= SHORT }
     }
 
@@ -140,6 +150,17 @@ impl Worker<'_> {
         }
         self.push_all(self.batch_from_injector(self.held().ring.room()));
         mail
+    }
+
+    /// One from mailbox or injector, early, in turn.
+    fn take_one_who_waits(&self) -> Option<FiberPtr> {
+        let own = self.own();
+        own.mail_first = !own.mail_first;
+        let (mailbox, injector) = (&self.held().mailbox, &self.shared.injector);
+        match own.mail_first {
+            true => mailbox.pop().or_else(|| injector.pop()),
+            false => injector.pop().or_else(|| mailbox.pop()),
+        }
     }
 
     fn take_from_mailbox(&self) -> Option<FiberPtr> {

@@ -9,6 +9,7 @@
 //!    another thread. The worker comes with the switch.
 
 use super::config::Migrate;
+use super::core::Core;
 use super::worker::Worker;
 use crate::context::{self, Bounds, Context};
 use crate::fiber::{self, Ends, FiberPtr, Host, Seen, Woken};
@@ -41,8 +42,14 @@ pub(super) enum Post {
 pub(crate) unsafe fn park(fiber: FiberPtr, ends: Ends) {
     // SAFETY: a fiber runs on a worker only.
     let worker = unsafe { &*Worker::current() };
-    worker.note_since(fiber);
-    worker.leave(fiber, Post::Park(fiber, ends));
+    let to = match worker.core() {
+        Some(core) => {
+            worker.note_since(core, fiber);
+            worker.choose_on(core)
+        }
+        None => worker.own_flow(),
+    };
+    worker.leave_to(fiber, Post::Park(fiber, ends), to);
 }
 
 /// As [`park`], and runs `next` meanwhile, which the caller has started out of turn.
@@ -53,8 +60,9 @@ pub(crate) unsafe fn park(fiber: FiberPtr, ends: Ends) {
 pub(crate) unsafe fn park_and_run(fiber: FiberPtr, ends: Ends, next: FiberPtr) {
     // SAFETY: a fiber runs on a worker only.
     let worker = unsafe { &*Worker::current() };
-    worker.note_since(fiber);
-    let to = worker.choose_started(next);
+    let core = worker.held();
+    worker.note_since(core, fiber);
+    let to = worker.choose_started(core, next);
     worker.leave_to(fiber, Post::Park(fiber, ends), to);
 }
 
@@ -75,13 +83,10 @@ pub(crate) unsafe fn yield_now(fiber: FiberPtr) {
 impl Worker<'_> {
     /// The running fiber's wait begins about now: no look at the clock is worth more here.
     #[inline(always)]
-    fn note_since(&self, fiber: FiberPtr) {
-        if let Some(core) = self.core() {
-            // SAFETY: this worker holds the core; the fiber is the caller's own.
-            let now = unsafe { core.own() }.tick.began();
-            // SAFETY: as above.
-            fiber.wait.with_mut(|wait| unsafe { (*wait).since = now });
-        }
+    fn note_since(&self, core: &Core, fiber: FiberPtr) {
+        let now = self.own_in(core).tick.began();
+        // SAFETY: the fiber is the caller's own.
+        fiber.wait.with_mut(|wait| unsafe { (*wait).since = now });
     }
 
     /// A fiber that yields while nobody else is there: dispatched again on the spot.
@@ -92,7 +97,7 @@ impl Worker<'_> {
             && core.slot.is_empty()
             && !core.gate.is_stalled()
             && !self.shared.config.force_migrate
-            && self.may_dispatch();
+            && self.may_dispatch(core);
         if alone {
             core.stats.dispatched.add(1);
             self.seat.set_current(Some(fiber));
@@ -103,7 +108,7 @@ impl Worker<'_> {
     /// Stores the running fiber, continues another flow, and comes back when the fiber is resumed.
     #[inline(always)]
     fn leave(&self, fiber: FiberPtr, post: Post) {
-        let to = self.choose();
+        let to = self.core().map_or_else(|| self.own_flow(), |core| self.choose_on(core));
         self.leave_to(fiber, post, to);
     }
 
@@ -137,10 +142,9 @@ impl Worker<'_> {
     /// Who runs next: a fiber from LIFO slot or ring if it can run at once, else the worker's own
     /// flow.
     #[inline(always)]
-    fn choose(&self) -> Context {
-        let Some(core) = self.core() else { return self.own_flow() };
+    fn choose_on(&self, core: &Core) -> Context {
         core.gate.enter();
-        let next = self.choose_fiber();
+        let next = self.choose_fiber(core);
         core.stats.dispatched.add(u64::from(next.is_some()));
         self.seat.set_current(next);
         core.gate.exit();
@@ -155,8 +159,7 @@ impl Worker<'_> {
     }
 
     /// `fiber`, which is started and has no stack yet, runs next.
-    fn choose_started(&self, fiber: FiberPtr) -> Context {
-        let core = self.held();
+    fn choose_started(&self, core: &Core, fiber: FiberPtr) -> Context {
         core.gate.enter();
         let ready = !self.needs_own_flow(fiber) && self.prepare_fresh(fiber);
         if !ready {
@@ -175,8 +178,8 @@ impl Worker<'_> {
 
     /// Inside the gate.
     #[inline(always)]
-    fn choose_fiber(&self) -> Option<FiberPtr> {
-        while let Some(fiber) = self.next_from_own_queues() {
+    fn choose_fiber(&self, core: &Core) -> Option<FiberPtr> {
+        while let Some(fiber) = self.next_from_own_queues(core) {
             if !fiber.admit() {
                 continue;
             }
@@ -256,19 +259,31 @@ impl Worker<'_> {
     /// The first act after a switch (invariant 1).
     #[inline(always)]
     pub(super) fn run_post(&self) {
-        match self.post.replace(Post::None) {
-            Post::None => {}
-            Post::Park(fiber, ends) => {
+        // Not taken out as a whole: what was stored field by field is not at hand as one.
+        // SAFETY: this worker's own, on its thread; the reference ends before the place is written.
+        match unsafe { &*self.post.as_ptr() } {
+            &Post::Park(fiber, ends) => {
+                self.post.set(Post::None);
                 // Else its wait was over before it left.
                 if fiber.state().publish(ends).is_err() && !fiber.has_entry() {
                     self.push_woken(fiber);
                 }
             }
-            Post::Yield(fiber) => {
+            &Post::Yield(fiber) => {
+                self.post.set(Post::None);
                 if !fiber.has_entry() {
                     self.push_yielded(fiber);
                 }
             }
+            Post::None => {}
+            _ => self.run_rare_post(),
+        }
+    }
+
+    #[inline(never)]
+    fn run_rare_post(&self) {
+        match self.post.replace(Post::None) {
+            Post::None | Post::Park(..) | Post::Yield(_) => unreachable!("done above"),
             Post::HandOff(fiber) => {
                 self.vacate();
                 self.next.set(Some(fiber));
@@ -424,7 +439,7 @@ impl Worker<'_> {
         if let Some(core) = self.core() {
             core.gate.enter();
             // SAFETY: the stack is this flow's, still in use.
-            next = self.choose_for(unsafe { flow.stack.as_ref() }.size());
+            next = self.choose_for(core, unsafe { flow.stack.as_ref() }.size());
             core.stats.dispatched.add(u64::from(next.is_some()));
             self.seat.set_current(next);
             core.gate.exit();
@@ -451,8 +466,8 @@ impl Worker<'_> {
 
     /// Inside the gate: who runs next, where a stack of `size` is at hand.
     #[inline(always)]
-    fn choose_for(&self, size: StackSize) -> Option<FiberPtr> {
-        while let Some(fiber) = self.next_from_own_queues() {
+    fn choose_for(&self, core: &Core, size: StackSize) -> Option<FiberPtr> {
+        while let Some(fiber) = self.next_from_own_queues(core) {
             if !fiber.admit() {
                 continue;
             }

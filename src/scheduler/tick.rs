@@ -2,11 +2,14 @@
 //!
 //! A tick is 128 dispatches, then sockets, timers and estimates get their turn. Within a tick the
 //! injector is looked at every `interval` dispatches, which the estimate of a fiber's run time keeps
-//! near one look per millisecond. An estimate says nothing about the next fiber, and a millisecond is long
-//! for whoever was woken by a plain thread: so every [`GLANCE_PERIOD`], as far as the estimate tells, and at
-//! least every 32 dispatches the worker glances, without leaving the fast path, whether anything waits in
-//! injector or mailbox, and if so at the clock, which makes the injector due: a [`PERIOD`] after it was due
-//! last, or a millisecond if many are in the ring.
+//! near one look per millisecond. An estimate says nothing about the next fiber: so every
+//! [`GLANCE_PERIOD`], as far as it tells, and at least every 32 dispatches the worker glances, without
+//! leaving the fast path, whether anything waits in injector or mailbox, and if so at the clock, which then
+//! holds the millisecond.
+//!
+//! A millisecond is long for whoever was woken by a plain thread. Where few are in the ring the clock makes
+//! an *early* look due, a [`PERIOD`] after the one before: it takes one fiber. So those who come one by one
+//! wait for a glance only, and a flood from outside gets hardly more than its share of each millisecond.
 //!
 //! Where fibers run for long, 128 of them are too many for those who wait for a socket or a timer. There
 //! each glance is at the clock, which ends the tick after the same periods. Where many are in the ring, what
@@ -50,6 +53,10 @@ pub(crate) struct Tick {
     average: RunTime,
     /// When the injector was looked at last because that was due.
     looked: Moment,
+    /// The same, or when an early look was.
+    looked_early: Moment,
+    /// An early look is due.
+    early: bool,
     /// When the dispatches that are being counted began.
     began: Moment,
     /// Of the time since then, what was no fiber's.
@@ -71,6 +78,8 @@ pub(crate) struct Queues {
 pub(crate) struct Due {
     pub(crate) tick: bool,
     pub(crate) injector: bool,
+    /// One of those who wait.
+    pub(crate) early: bool,
 }
 
 /// How many dispatches to let pass between two looks around, where fibers run for `average` nanoseconds.
@@ -95,6 +104,8 @@ impl Tick {
             fixed: every.is_some(),
             average,
             looked: now,
+            looked_early: now,
+            early: false,
             began: now,
             left_out: Duration::ZERO,
             dispatched: 0,
@@ -136,7 +147,7 @@ impl Tick {
         now: impl FnOnce() -> Moment,
     ) -> bool {
         self.look(queues, now);
-        self.until_tick != 0 && self.until_injector != 0 && self.dispatch()
+        self.until_tick != 0 && self.until_injector != 0 && !self.early && self.dispatch()
     }
 
     /// Looks at queues and clock, if it is time for that. The clock is read where fibers run for long, and if
@@ -156,9 +167,10 @@ impl Tick {
             if long && now.since(self.began) >= period {
                 self.until_tick = 0;
             }
-            if waiting && now.since(self.looked) >= period {
+            if waiting && now.since(self.looked) >= LONG_PERIOD {
                 self.until_injector = 0;
             }
+            self.early = waiting && queues.short && now.since(self.looked_early) >= PERIOD;
         }
         self.rearm();
     }
@@ -173,14 +185,22 @@ impl Tick {
     /// What is due.
     pub(crate) fn due(&mut self) -> Due {
         self.book();
-        Due { tick: self.until_tick == 0, injector: self.until_injector == 0 }
+        let (tick, injector) = (self.until_tick == 0, self.until_injector == 0);
+        Due { tick, injector, early: self.early && !injector }
     }
 
     /// The injector is looked at. Before the next time one from the worker's own queues runs at least.
     pub(crate) fn injector_looked(&mut self, now: Moment) {
         self.looked = now;
-        self.until_look = self.look;
         self.until_injector = self.interval;
+        self.looked_early(now);
+    }
+
+    /// One of those who wait is taken.
+    pub(crate) fn looked_early(&mut self, now: Moment) {
+        self.looked_early = now;
+        self.early = false;
+        self.until_look = self.look;
         self.rearm();
     }
 
@@ -226,6 +246,11 @@ impl Tick {
     /// Nanoseconds that a fiber runs between two scheduling points, estimated.
     pub(crate) fn average(&self) -> u64 {
         self.average.average()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn early_look_is_due(&mut self) {
+        self.early = true;
     }
 
     #[cfg(test)]

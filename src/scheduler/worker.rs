@@ -168,9 +168,17 @@ impl Worker<'_> {
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "see `Core::own`")]
     pub(super) fn own(&self) -> &mut Own {
+        self.own_in(self.held())
+    }
+
+    /// The owner's part of `core`, which is this worker's: for whoever has looked that up already.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref, reason = "see `Core::own`")]
+    pub(super) fn own_in<'c>(&self, core: &'c Core) -> &'c mut Own {
+        debug_assert!(ptr::eq(core, self.core.get()), "another worker's core");
         // SAFETY: this worker holds the core; callers use the reference within one expression or a
         // few lines without calls back into the worker.
-        unsafe { self.held().own() }
+        unsafe { core.own() }
     }
 
     /// Returns when `done` says so, when the scheduler stops, or without a core.

@@ -41,7 +41,7 @@ fn waits(fiber: FiberPtr) {
     let thread = ThreadBlock::new();
     fiber.state().begin_wait();
     fiber.block_thread(&thread);
-    let ends = Ends { cancel: true, blocks: true, ..Ends::default() };
+    let ends = Ends::CANCEL.or(Ends::BLOCKS);
     assert_eq!(thread.wait(fiber.state(), ends, None), Outcome::Cancelled);
 }
 

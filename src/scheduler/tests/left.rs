@@ -57,7 +57,7 @@ fn what_the_closed_injector_refuses_is_not_dropped_inside_the_gate() {
         fill_and_close(bench.shared, &dropped);
         let found = worker.find().expect("the ring is full");
         assert_eq!(*dropped.lock(), [], "in the midst of the search");
-        assert!(!worker.may_dispatch(), "it leaves as soon as it can");
+        assert!(!worker.may_dispatch(worker.held()), "it leaves as soon as it can");
         worker.abandon_left();
         assert_eq!(*dropped.lock(), [true; CAPACITY / 2 + 1]);
         for fiber in std::iter::once(found).chain(std::iter::from_fn(|| core.ring.pop())) {

@@ -79,7 +79,8 @@ fn config(workers: usize) -> Config {
         stack_size: StackSize::DEFAULT,
         migrate: Migrate::Anytime,
         placement: Placement::Injector,
-        injector_every: None,
+        // By the clock somebody would be taken early, if a test takes long.
+        injector_every: Some(64),
         stealing: true,
         steal_attempts: 32,
         // Who goes to sleep comes back, so that a test that is wrong fails.

@@ -44,6 +44,25 @@ fn the_injector_comes_first_when_it_is_due() {
     });
 }
 
+/// One at a time, in turn from mailbox and injector, before the ring.
+#[test]
+fn an_early_look_takes_one() {
+    bench(config(1), 8, |bench| {
+        let core = bench.core(0);
+        bench.fill_ring(0, [0, 1]);
+        bench.fill_injector([2, 3, 4]);
+        core.mailbox.push(bench.fibers[5]).unwrap();
+        core.mailbox.push(bench.fibers[6]).unwrap();
+        let early = || {
+            bench.workers[0].own().tick.early_look_is_due();
+            bench.find(0)
+        };
+        assert_eq!([early(), early(), early(), early()], [Some(5), Some(2), Some(6), Some(3)]);
+        assert_eq!(core.ring.len(), 2, "nobody else is brought");
+        assert_eq!((early(), early()), (Some(4), Some(0)), "then who stands in the ring");
+    });
+}
+
 /// Fibers from outside without end must not keep those waiting that only this worker may run.
 #[test]
 fn mail_comes_before_the_injector_when_it_is_due() {
@@ -223,7 +242,7 @@ fn a_tick_ends_later_where_many_are_in_the_ring() {
             worker.own().tick.injector_looked(now);
             worker.own().tick.finish(now);
             worker.own().tick.begin(Moment::from_nanos(now.as_nanos() - ago));
-            (0..4).any(|_| !worker.may_dispatch())
+            (0..4).any(|_| !worker.may_dispatch(worker.held()))
         };
         bench.fill_ring(0, 0..64);
         assert!(ends(200_000), "few");

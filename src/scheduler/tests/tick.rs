@@ -38,6 +38,8 @@ impl Clocked {
         let due = self.tick.due();
         if due.injector {
             self.tick.injector_looked(at(self.now));
+        } else if due.early {
+            self.tick.looked_early(at(self.now));
         }
         if due.tick {
             self.tick.finish(at(self.now));
@@ -62,29 +64,32 @@ impl Clocked {
         }
     }
 
-    /// Dispatches until the injector is looked at, through ticks if they end before.
-    fn until_look(&mut self, queues: Queues) -> u32 {
+    /// Dispatches until what is due is `so`.
+    fn until(&mut self, queues: Queues, so: impl Fn(Due) -> bool) -> u32 {
         let mut dispatches = 0;
         loop {
             let (more, due) = self.until_due(queues);
             dispatches += more;
-            if due.injector {
+            if so(due) {
                 return dispatches;
             }
         }
     }
 
+    /// Dispatches until the injector is looked at, through ticks if they end before.
+    fn until_look(&mut self, queues: Queues) -> u32 {
+        self.until(queues, |due| due.injector)
+    }
+
+    /// The same for an early look, or the other one if that comes first.
+    fn until_early_look(&mut self, queues: Queues) -> u32 {
+        self.until(queues, |due| due.early || due.injector)
+    }
+
     /// The same for the end of the tick, of one that begins now.
     fn until_tick(&mut self, queues: Queues) -> u32 {
-        while !self.until_due(queues).1.tick {}
-        let mut dispatches = 0;
-        loop {
-            let (more, due) = self.until_due(queues);
-            dispatches += more;
-            if due.tick {
-                return dispatches;
-            }
-        }
+        self.until(queues, |due| due.tick);
+        self.until(queues, |due| due.tick)
     }
 
     fn glances(&mut self, queues: Queues) -> bool {
@@ -186,21 +191,38 @@ fn the_clock_holds_the_millisecond_where_the_estimate_is_off() {
     assert!((50..=60).contains(&first), "{first} dispatches: {} us", first * 20);
 }
 
-/// Whoever was woken from outside waits for a glance, not for the interval; and a flood from outside is looked
-/// at ten times a millisecond, not at each glance.
+/// Whoever was woken from outside waits for a glance, not for the interval; and a flood from outside gets ten early
+/// looks a millisecond, not one at each glance.
 #[test]
 fn what_waits_beside_a_short_ring_is_looked_at_soon() {
     // Time of each, most dispatches until a first one is found, and from then on.
     for (each, first, next) in [(US, 20, 120), (5 * US, 4, 24), (20 * US, 1, 6), (MS, 1, 1)] {
         let mut clocked = Clocked::settled(each);
         clocked.pass(2 * 100 * US, QUIET);
-        let found = clocked.until_look(WAITING);
+        let found = clocked.until_early_look(WAITING);
         assert!(found <= first, "{found} dispatches of {each} ns");
-        let again = clocked.until_look(WAITING);
+        let again = clocked.until_early_look(WAITING);
         // The worker's own have their turn between two looks.
-        let least = (next / 2).max(1);
+        let least = (next / 4).max(1);
         assert!((least..=next).contains(&again), "then {again} dispatches of {each} ns");
     }
+}
+
+#[test]
+fn early_looks_put_nothing_else_off() {
+    for each in [5 * US, 20 * US, 50 * US] {
+        let mut clocked = Clocked::settled(each);
+        let (quiet, began) = (clocked.until_look(QUIET), clocked.now);
+        clocked.until_look(WAITING);
+        let took = clocked.now - began;
+        assert!(took <= MS + 50 * US, "{took} ns instead of {quiet} times {each}");
+    }
+}
+
+#[test]
+fn where_many_are_in_the_ring_there_are_no_early_looks() {
+    let mut clocked = Clocked::settled(20 * US);
+    assert_eq!(clocked.until_early_look(CROWDED), clocked.until_look(CROWDED));
 }
 
 #[test]
