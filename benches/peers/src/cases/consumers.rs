@@ -17,7 +17,7 @@ pub const CASE: Case = Case {
         bar: Bar::NotSlower,
     }],
     note: "A million numbers from 4 senders through one bounded(128) to 4 receivers. Tokio has no \
-        channel with several receivers that share.",
+        channel with several receivers that share, may no bounded one.",
     ..Case::INSIDE
 };
 

@@ -4,13 +4,13 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use super::{Bar, Case, Part, Row, Unit};
-use crate::peer::{Peer, on_threads, on_tokio, on_volt};
+use crate::peer::{Peer, on_may, on_threads, on_tokio, on_volt};
 use crate::run::Run;
 
 pub const CASE: Case = Case {
     name: "fork_join",
     part: Part::Beside,
-    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::Threads, threads)],
+    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::May, may), (Peer::Threads, threads)],
     rows: &[Row {
         key: "figure",
         title: "1,000 fibers that compute, per fiber",
@@ -55,6 +55,21 @@ fn tokio(run: Run) -> f64 {
             for one in all {
                 black_box(one.await.unwrap());
             }
+            sampler.add(start.elapsed());
+        }
+        sampler.figure()
+    })
+}
+
+fn may(run: Run) -> f64 {
+    on_may(run, move || {
+        let fibers = run.scale(FIBERS, 50);
+        let mut sampler = run.sampler(fibers);
+        while sampler.again() {
+            let start = Instant::now();
+            let all: Vec<_> =
+                (0..fibers).map(|i| may::go!(move || compute(u64::from(i)))).collect();
+            all.into_iter().for_each(|one| assert_ne!(one.join().unwrap(), 0));
             sampler.add(start.elapsed());
         }
         sampler.figure()

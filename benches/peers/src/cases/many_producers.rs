@@ -16,7 +16,8 @@ pub const CASE: Case = Case {
         unit: Unit::Nanos,
         bar: Bar::NotSlower,
     }],
-    note: "About a million numbers from 64 senders through bounded(128) to one receiver.",
+    note: "About a million numbers from 64 senders through bounded(128) to one receiver. may has \
+        no bounded channel.",
     ..Case::INSIDE
 };
 

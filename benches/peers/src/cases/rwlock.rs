@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Bar, Case, Part, Row, Unit};
-use crate::peer::{Peer, on_threads, on_tokio, on_volt};
+use crate::peer::{Peer, on_may, on_threads, on_tokio, on_volt};
 use crate::run::Run;
 
 pub const CASE: Case = Case {
     name: "rwlock",
     part: Part::Beside,
-    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::Threads, threads)],
+    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::May, may), (Peer::Threads, threads)],
     rows: &[Row {
         key: "figure",
         title: "read-write lock, per lock",
@@ -82,6 +82,34 @@ fn tokio(run: Run) -> f64 {
                 one.await.unwrap();
             }
             assert_eq!(*lock.read().await, FIBERS * each / 10);
+            sampler.add(start.elapsed());
+        }
+        sampler.figure()
+    })
+}
+
+fn may(run: Run) -> f64 {
+    on_may(run, move || {
+        let each = each(run);
+        let mut sampler = run.sampler(FIBERS * each);
+        while sampler.again() {
+            let start = Instant::now();
+            let lock = Arc::new(may::sync::RwLock::new(0));
+            let all: Vec<_> = (0..FIBERS)
+                .map(|_| {
+                    let lock = Arc::clone(&lock);
+                    may::go!(move || {
+                        for i in 0..each {
+                            match i % 10 {
+                                0 => *lock.write().unwrap() += 1,
+                                _ => assert!(*lock.read().unwrap() > 0),
+                            }
+                        }
+                    })
+                })
+                .collect();
+            all.into_iter().for_each(|one| one.join().unwrap());
+            assert_eq!(*lock.read().unwrap(), FIBERS * each / 10);
             sampler.add(start.elapsed());
         }
         sampler.figure()

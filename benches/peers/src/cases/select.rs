@@ -17,7 +17,7 @@ pub const CASE: Case = Case {
         bar: Bar::NotSlower,
     }],
     note: "A million numbers from two senders through a bounded(128) channel each, to one receiver \
-        that selects.",
+        that selects. may has no bounded channel.",
     ..Case::INSIDE
 };
 

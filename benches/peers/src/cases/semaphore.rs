@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Bar, Case, Part, Row, Unit};
-use crate::peer::{Peer, on_tokio, on_volt};
+use crate::peer::{Peer, on_may, on_tokio, on_volt};
 use crate::run::Run;
 
 pub const CASE: Case = Case {
     name: "semaphore",
     part: Part::Beside,
-    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio)],
+    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::May, may)],
     rows: &[Row {
         key: "figure",
         title: "semaphore held over a yield, per permit",
@@ -76,6 +76,32 @@ fn tokio(run: Run) -> f64 {
             for one in all {
                 one.await.unwrap();
             }
+            sampler.add(start.elapsed());
+        }
+        sampler.figure()
+    })
+}
+
+fn may(run: Run) -> f64 {
+    on_may(run, move || {
+        let each = each(run);
+        let mut sampler = run.sampler(FIBERS * each);
+        while sampler.again() {
+            let start = Instant::now();
+            let permits = Arc::new(may::sync::Semphore::new(PERMITS));
+            let all: Vec<_> = (0..FIBERS)
+                .map(|_| {
+                    let permits = Arc::clone(&permits);
+                    may::go!(move || {
+                        for _ in 0..each {
+                            permits.wait();
+                            may::coroutine::yield_now();
+                            permits.post();
+                        }
+                    })
+                })
+                .collect();
+            all.into_iter().for_each(|one| one.join().unwrap());
             sampler.add(start.elapsed());
         }
         sampler.figure()
