@@ -90,16 +90,17 @@ impl Worker<'_> {
                 core.stats.lifo_hits.add(1);
                 return Some(fiber);
             }
-        } else if let Some(fiber) = core.slot.take() {
             own.lifo_run = 0;
-            if core.ring.is_empty() {
-                // It would be the next again, after another worker was woken for it.
-                return Some(fiber);
-            }
-            core.stats.lifo_flushes.add(1);
-            self.push_back(fiber);
         } else {
             own.lifo_run = 0;
+            if let Some(fiber) = core.slot.take() {
+                if core.ring.is_empty() {
+                    // It would be the next again, after another worker was woken for it.
+                    return Some(fiber);
+                }
+                core.stats.lifo_flushes.add(1);
+                self.push_back(fiber);
+            }
         }
         core.ring.pop()
     }

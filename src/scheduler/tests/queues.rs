@@ -49,15 +49,20 @@ fn after_three_in_a_row_the_slot_is_flushed_behind_the_others() {
 fn three_in_a_row_means_without_one_from_elsewhere() {
     bench(config(1), 20, |bench| {
         let worker = &bench.workers[0];
-        for round in 0..5 {
-            for fiber in &bench.fibers[4 * round..4 * round + 2] {
-                worker.push_woken(*fiber);
-                let _ = bench.find(0);
+        // Somebody is always in the ring: behind whom the slot would be flushed.
+        bench.fill_ring(0, [19]);
+        let mut oldest = 19;
+        for round in 0..4 {
+            for fiber in 4 * round..4 * round + 2 {
+                worker.push_woken(bench.fibers[fiber]);
+                assert_eq!(bench.find(0), Some(fiber));
             }
             bench.fill_ring(0, [4 * round + 3]);
-            assert_eq!(bench.find(0), Some(4 * round + 3));
+            assert_eq!(bench.find(0), Some(oldest));
+            oldest = 4 * round + 3;
         }
         assert_eq!(bench.core(0).stats.lifo_flushes.get(), 0);
+        assert_eq!(bench.find(0), Some(oldest));
     });
 }
 
