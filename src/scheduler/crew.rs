@@ -16,7 +16,7 @@
 //! All of it under one lock: each of these steps costs a wake of a thread anyway.
 
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::sync::{Arc, Condvar, Mutex};
 
 /// The core that is kept for the thread of a current-thread runtime, where one is.
@@ -29,9 +29,9 @@ pub(super) struct Crew {
     /// The core that is nobody's but the thread's that runs a current-thread runtime, where fibers
     /// cannot leave it. It never stands in `free`.
     kept: Option<usize>,
-    /// Copies of what is in `inner`, for a look without the lock.
-    running: AtomicUsize,
-    target: AtomicUsize,
+    /// Copies of what is in `inner`, for a look without the lock. Cores that run, and how many may, are a
+    /// [`pair`]: who reads the old of one and the new of the other would see a state that never was.
+    running: AtomicU64,
     claims: AtomicUsize,
 }
 
@@ -98,6 +98,11 @@ impl Spare {
     }
 }
 
+/// Cores that run, and how many may.
+fn pair(running: usize, target: usize) -> u64 {
+    (running as u64) << 32 | target as u64
+}
+
 impl Crew {
     /// Cores `0..held` are about to be held, the others up to `cores` are free, but for `kept`.
     pub(super) fn new(held: usize, cores: usize, kept: Option<usize>) -> Crew {
@@ -111,8 +116,7 @@ impl Crew {
                 claims: Vec::new(),
                 stopping: false,
             }),
-            running: AtomicUsize::new(held),
-            target: AtomicUsize::new(held),
+            running: AtomicU64::new(pair(held, held)),
             claims: AtomicUsize::new(0),
         }
     }
@@ -122,8 +126,7 @@ impl Crew {
         let mut inner = self.inner.lock();
         let result = step(&mut inner);
         inner.settle();
-        self.running.store(inner.running, Ordering::Relaxed);
-        self.target.store(inner.target, Ordering::Relaxed);
+        self.running.store(pair(inner.running, inner.target), Ordering::Relaxed);
         self.claims.store(inner.claims.len(), Ordering::Relaxed);
         result
     }
@@ -135,7 +138,8 @@ impl Crew {
 
     /// Cores that run, of those that may.
     pub(super) fn running(&self) -> (usize, usize) {
-        (self.running.load(Ordering::Relaxed), self.target.load(Ordering::Relaxed))
+        let pair = self.running.load(Ordering::Relaxed);
+        ((pair >> 32) as usize, pair as u32 as usize)
     }
 
     /// Should some worker give up its core? A hint, for [`give_up`](Self::give_up).

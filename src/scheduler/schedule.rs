@@ -176,7 +176,7 @@ impl Shared {
         self.moves_freely || fiber.home.load(Ordering::Relaxed) == 0
     }
 
-    fn may_move(&self, fiber: FiberPtr) -> bool {
+    pub(super) fn may_move(&self, fiber: FiberPtr) -> bool {
         self.config.migrate == Migrate::Anytime || fiber.home.load(Ordering::Relaxed) == 0
     }
 

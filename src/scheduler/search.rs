@@ -42,7 +42,21 @@ impl Worker<'_> {
         if found.is_some() {
             self.found_work();
         }
-        found
+        found.filter(|fiber| !self.is_given_back(*fiber))
+    }
+
+    /// The thread of a current-thread runtime may have come back since its helper began to look around. What it
+    /// enqueues from then on is its own to run: the helper sees by now that it is there, since it has seen that.
+    #[inline]
+    pub(super) fn is_given_back(&self, fiber: FiberPtr) -> bool {
+        let given = self.shared.crew.is_helper(self.held().index)
+            && self.shared.may_move(fiber)
+            && self.has_only_its_mail();
+        if given {
+            self.flush();
+            self.shared.push_to_injector(fiber);
+        }
+        given
     }
 
     /// A helper of a current-thread runtime whose thread is back: what cannot leave the helper is all

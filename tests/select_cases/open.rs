@@ -3,7 +3,7 @@
 use crate::common::{LONG, within};
 use crate::helpers::{Numbers, Probe, everywhere};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use volt::channel::{Case, Select, Waiter, bounded, select, unbounded};
@@ -164,15 +164,24 @@ fn what_it_waits_for_is_not_the_selects() {
 fn a_panic_gives_back_what_was_chosen() {
     everywhere(|_| {
         for capacity in [0, 1] {
+            let registered = Arc::new(AtomicBool::new(false));
             let panics = Does(|asked, _: Option<&Waiter>| {
                 assert!(asked != Asked::Unregister, "as it was told");
+                if asked == Asked::Register {
+                    registered.store(true, Ordering::SeqCst);
+                }
                 asked == Asked::Register
             });
             let (s, r) = bounded(capacity);
             if capacity == 1 {
                 s.send(0).unwrap();
             }
+            let theirs = Arc::clone(&registered);
             let receiver = volt::go(move || {
+                // Not before: the send would be possible at once, and nothing be registered.
+                while !theirs.load(Ordering::SeqCst) {
+                    volt::yield_now();
+                }
                 volt::sleep(Duration::from_micros(500));
                 r.iter().collect::<Vec<_>>()
             });

@@ -150,7 +150,17 @@ impl Bench<'_> {
 
 /// Runs `test` on a bench with as many workers as `config` says and `count` fresh fibers.
 fn bench(config: Config, count: usize, test: impl FnOnce(&Bench<'_>)) {
-    let shared = Shared::new(config.clone(), config.workers).unwrap();
+    let held = config.workers;
+    bench_of(config, held, count, test);
+}
+
+/// The same on the scheduler of a current-thread runtime: the first worker is its thread, the others help.
+fn driven_bench(config: Config, count: usize, test: impl FnOnce(&Bench<'_>)) {
+    bench_of(config, 0, count, test);
+}
+
+fn bench_of(config: Config, held: usize, count: usize, test: impl FnOnce(&Bench<'_>)) {
+    let shared = Shared::new(config.clone(), held).unwrap();
     let fibers = Fibers::of((&raw const *shared).cast(), count);
     let workers: Vec<_> =
         (0..config.workers).map(|_| Worker::new(&shared, Moment::NEVER)).collect();

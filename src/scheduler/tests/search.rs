@@ -1,6 +1,7 @@
 //! Where a worker looks, in which order, and whom it robs.
 
-use super::{Bench, Config, bench, config};
+use super::super::config::Migrate;
+use super::{Bench, Config, bench, config, driven_bench};
 use crate::fiber::Batch;
 use crate::net::TcpListener;
 use crate::primitives::clock::Moment;
@@ -30,6 +31,30 @@ fn the_order_of_the_search() {
         // Having found nothing to steal it looks at the injector once more.
         bench.fill_injector([5]);
         assert_eq!(worker.search().map(|fiber| bench.number(fiber)), Some(5));
+    });
+}
+
+/// A helper looks around while the thread of its runtime blocks, is not run for a while, and takes what that
+/// thread has enqueued since it came back.
+#[test]
+fn a_helper_gives_back_what_the_thread_may_run_itself() {
+    let config = Config { migrate: Migrate::BeforeStart, ..config(2) };
+    driven_bench(config, 4, |bench| {
+        let (helper, thread) = (&bench.workers[1], bench.core(0));
+        // One of the two is the helper's.
+        (0..2).for_each(|_| assert_eq!(bench.shared.crew.take_kept(), Some(0)));
+        thread.gate.mark_stalled();
+        bench.fill_injector([0]);
+        assert_eq!(bench.find(1), Some(0), "the thread blocks");
+        thread.gate.clear_stalled();
+        bench.fill_ring(1, [1, 2]);
+        assert!(helper.is_given_back(bench.fibers[0]));
+        let left = bench.shared.injector.take_all().map(|fiber| bench.number(fiber));
+        assert_eq!(left.collect::<Vec<_>>(), [1, 2, 0], "and what came with it");
+        // What has started here is at home here.
+        bench.fibers[3].home.store(2, Ordering::Relaxed);
+        assert!(!helper.is_given_back(bench.fibers[3]));
+        bench.fibers[3].home.store(0, Ordering::Relaxed);
     });
 }
 
