@@ -1,7 +1,7 @@
 //! Under loom: cores on their way from thread to thread: each is held by one, and none is left standing
 //! while a thread waits for it.
 
-use super::{Crew, Next};
+use super::{Crew, KEPT, Next};
 use crate::primitives::clock::Moment;
 use crate::primitives::models::check;
 use crate::primitives::sync::Arc;
@@ -75,6 +75,27 @@ fn a_claim_is_met_by_whoever_lets_go() {
         }
         assert_eq!(claimer.join().unwrap(), Some(0));
         assert_eq!(crew.running(), (1, 1));
+    });
+}
+
+/// A helper that keeps its core, because of fibers at home there, sees the thread come for its own and go: at no
+/// time it seems to be alone with as many cores as may run.
+#[test]
+fn a_helper_that_stays_is_always_one_too_many() {
+    check(PREEMPTIONS, || {
+        let crew = Arc::new(Crew::new(0, 2, Some(KEPT)));
+        // The helper's core, and a run that is over.
+        assert_eq!(crew.take_kept(), Some(KEPT));
+        crew.close(None);
+        let theirs = Arc::clone(&crew);
+        let thread = spawn(move || {
+            assert_eq!(theirs.take_kept(), Some(KEPT));
+            theirs.close(Some(KEPT));
+        });
+        for _ in 0..2 {
+            assert!(crew.is_crowded(), "{:?}", crew.running());
+        }
+        thread.join().unwrap();
     });
 }
 

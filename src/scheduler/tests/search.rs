@@ -1,6 +1,7 @@
 //! Where a worker looks, in which order, and whom it robs.
 
 use super::super::config::Migrate;
+use super::super::worker::Worker;
 use super::{Bench, Config, bench, config, driven_bench};
 use crate::fiber::Batch;
 use crate::net::TcpListener;
@@ -55,6 +56,72 @@ fn a_helper_gives_back_what_the_thread_may_run_itself() {
         bench.fibers[3].home.store(2, Ordering::Relaxed);
         assert!(!helper.is_given_back(bench.fibers[3]));
         bench.fibers[3].home.store(0, Ordering::Relaxed);
+    });
+}
+
+/// The same with two threads: the helper begins to look while the thread blocks, which comes back meanwhile.
+#[test]
+fn a_helper_keeps_nothing_that_the_thread_enqueues_once_it_is_back() {
+    let config = Config { migrate: Migrate::BeforeStart, ..config(2) };
+    driven_bench(config, 1, |bench| {
+        let (shared, thread) = (bench.shared, bench.core(0));
+        (0..2).for_each(|_| assert_eq!(shared.crew.take_kept(), Some(0)));
+        bench.workers[1].detach();
+        let (over, kept) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let helper = Worker::new(shared, Moment::NEVER);
+                helper.attach(1);
+                while !over.load(Ordering::Acquire) {
+                    if let Some(fiber) = helper.find() {
+                        kept.fetch_add(1, Ordering::Relaxed);
+                        shared.injector.push(fiber).unwrap();
+                    }
+                }
+                helper.stop_searching();
+                helper.detach();
+            });
+            for round in 0..20_000 {
+                thread.gate.mark_stalled();
+                (0..round % 64).for_each(|_| std::hint::spin_loop());
+                thread.gate.clear_stalled();
+                shared.injector.push(bench.fibers[0]).unwrap();
+                (0..round % 16).for_each(|_| std::hint::spin_loop());
+                // The helper may have it in hand for a moment.
+                while shared.injector.pop().is_none() {
+                    std::thread::yield_now();
+                }
+            }
+            over.store(true, Ordering::Release);
+        });
+        assert_eq!(kept.into_inner(), 0);
+        bench.workers[1].attach(1);
+    });
+}
+
+/// Its own mail comes early too; what stands in the injector is the thread's.
+#[test]
+fn a_helper_whose_thread_is_back_looks_early_for_its_mail_alone() {
+    let config = Config { migrate: Migrate::BeforeStart, injector_every: None, ..config(2) };
+    driven_bench(config, 8, |bench| {
+        let (helper, core) = (&bench.workers[1], bench.core(1));
+        (0..2).for_each(|_| assert_eq!(bench.shared.crew.take_kept(), Some(0)));
+        // No tick ends by the clock, and the last early look was long ago.
+        helper.own().tick.begin(Moment::now().saturating_add(Duration::from_secs(60)));
+        let leaves_the_fast_path = || {
+            helper.own().tick.looked_early(Moment::from_nanos(0));
+            (0..4).any(|_| !helper.may_dispatch(core))
+        };
+        bench.fill_ring(1, [0, 1]);
+        bench.fill_injector([2]);
+        assert!(!leaves_the_fast_path(), "for what is not its own");
+        bench.fibers[3].home.store(2, Ordering::Relaxed);
+        core.mailbox.push(bench.fibers[3]).unwrap();
+        assert!(leaves_the_fast_path());
+        assert_eq!([bench.find(1), bench.find(1)], [Some(3), Some(0)]);
+        bench.fibers[3].home.store(0, Ordering::Relaxed);
+        bench.shared.injector.take_all().for_each(drop);
+        bench.ring(1);
     });
 }
 
