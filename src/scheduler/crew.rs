@@ -13,11 +13,13 @@
 //! 2. `running` counts the cores that are held or on their way, less those marked stalled.
 //! 3. A spare stands in `spares` or `claims` exactly while it has no orders.
 //!
-//! All of it under one lock: each of these steps costs a wake of a thread anyway.
+//! All of it under one lock, but for the wake of a thread that most of these steps cost.
 
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::sync::{Arc, Condvar, Mutex};
+use crate::util::few::Few;
+use std::mem;
 
 /// The core that is kept for the thread of a current-thread runtime, where one is.
 pub(super) const KEPT: usize = 0;
@@ -48,6 +50,9 @@ struct Inner {
     spares: Vec<Arc<Spare>>,
     /// The thread of a current-thread runtime that wants its core back.
     claims: Vec<Arc<Spare>>,
+    /// Those that have just got their orders, to be woken when the lock is free: a wake is a system call, and who
+    /// is woken may take the caller's processor.
+    told: Few<Arc<Spare>>,
     stopping: bool,
 }
 
@@ -75,11 +80,6 @@ pub(super) enum Next {
 }
 
 impl Spare {
-    fn tell(&self, orders: Orders) {
-        *self.orders.lock() = Some(orders);
-        self.told.notify_one();
-    }
-
     /// Waits for orders; `None` at `deadline`.
     fn wait(&self, deadline: Moment) -> Option<Orders> {
         let mut orders = self.orders.lock();
@@ -114,6 +114,7 @@ impl Crew {
                 free: (held..cores).rev().filter(|core| Some(*core) != kept).collect(),
                 spares: Vec::new(),
                 claims: Vec::new(),
+                told: Few::new(),
                 stopping: false,
             }),
             running: AtomicU64::new(pair(held, held)),
@@ -128,6 +129,9 @@ impl Crew {
         inner.settle();
         self.running.store(pair(inner.running, inner.target), Ordering::Relaxed);
         self.claims.store(inner.claims.len(), Ordering::Relaxed);
+        let told = mem::take(&mut inner.told);
+        drop(inner);
+        told.each(|spare| _ = spare.told.notify_one());
         result
     }
 
@@ -204,7 +208,7 @@ impl Crew {
     pub(super) fn give_up(&self, core: usize) -> bool {
         self.change(|inner| {
             if let Some(claimer) = inner.claims.pop() {
-                claimer.tell(Orders::Run(core));
+                inner.tell(claimer, Orders::Run(core));
                 return true;
             }
             let crowded = inner.running > inner.target;
@@ -307,8 +311,9 @@ impl Crew {
     pub(super) fn stop(&self) {
         self.change(|inner| {
             inner.stopping = true;
-            let waiting = inner.spares.drain(..).chain(inner.claims.drain(..));
-            waiting.for_each(|spare| spare.tell(Orders::Leave));
+            let waiting =
+                mem::take(&mut inner.spares).into_iter().chain(mem::take(&mut inner.claims));
+            waiting.for_each(|spare| inner.tell(spare, Orders::Leave));
         });
     }
 }
@@ -322,7 +327,7 @@ impl Inner {
         while !(self.claims.is_empty() && self.spares.is_empty()) {
             let Some(core) = self.take() else { return };
             let waiting = self.claims.pop().or_else(|| self.spares.pop());
-            waiting.into_iter().for_each(|waiting| waiting.tell(Orders::Run(core)));
+            waiting.into_iter().for_each(|waiting| self.tell(waiting, Orders::Run(core)));
         }
     }
 
@@ -331,11 +336,16 @@ impl Inner {
         // A claim comes first.
         match self.claims.pop().or_else(|| self.spares.pop()) {
             Some(spare) => {
-                spare.tell(Orders::Run(core));
+                self.tell(spare, Orders::Run(core));
                 Next::Taken
             }
             None => Next::Start(core),
         }
+    }
+
+    fn tell(&mut self, spare: Arc<Spare>, orders: Orders) {
+        *spare.orders.lock() = Some(orders);
+        self.told.add(Some(spare));
     }
 
     fn put_down(&mut self, core: usize) {
