@@ -8,6 +8,7 @@ use super::ring::Ring;
 use super::slot::LifoSlot;
 use super::stats::Stats;
 use super::tick::Tick;
+use super::worth::Steals;
 use crate::fiber::{FiberPtr, Seat};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::UnsafeCell;
@@ -76,6 +77,7 @@ pub(super) struct Own {
     /// Fibers that have started here, have not ended, and may not move.
     pub(super) homed: usize,
     pub(super) patience: Patience,
+    pub(super) steals: Steals,
 }
 
 // SAFETY: `own` is reached through `Core::own` only, by whoever has the core (`crew` says who).
@@ -111,6 +113,7 @@ impl Core {
                 mail_first: false,
                 homed: 0,
                 patience: Patience::new(),
+                steals: Steals::new(),
             }),
         }
     }

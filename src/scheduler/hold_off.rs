@@ -11,15 +11,22 @@
 //! `runnext`, to the same end.)
 //!
 //! What is carried to and fro runs more slowly, by the misses that this costs, and might not flow any more for that
-//! very reason: then a thief would take it at once, each time. So a thief that has robbed a worker *in vain*, of what
-//! kept it busy for less than [`SHORT`], looks on at that worker whether it flows or not. But not where the runtime
+//! very reason: then a thief would take it at once, each time. So a thief that has robbed a worker of what
+//! kept it busy for less than 10 us looks on at that worker whether it flows or not. But not where the runtime
 //! has sockets, one idle listener say: while it looks on and the other one runs, nobody is in the poller (echo over
-//! 100 connections lost a tenth of its rate, measured).
+//! 100 connections lost a tenth of its rate, measured). At one that flows it looks on there too: that one sees to the sockets every
+//! 128 fibers.
 //!
 //! What comes of it decides how long the thief looks on next time: if what it took kept it busy for less
 //! time than it had looked on, it was not worth it, and its patience doubles, up to [`MOST`]; else it
 //! begins anew. So fibers that talk to each other all the time are carried away three thousand times a second at
 //! most, and those that do not, once.
+//!
+//! Where a hundred talk to each other, half of the ring keeps a thief busy for long, and by what they run for, which
+//! the misses have made three times as much, it holds enough to be taken at once, for ever. So the thief also asks what
+//! came of a steal for both (`worth.rs`). Where they were not faster than the other one alone, it looks on however
+//! much is queued, and for up to [`MOST_SLOW`], if there is no third worker: it might need this one sooner. And it does so
+//! for once where it is to measure that.
 //!
 //! The estimate of the past says nothing about the fiber that runs now. So a worker that has not gone on
 //! for [`STANDS`], because its fiber runs longer than others or its thread has no processor, is robbed, if it is
@@ -28,20 +35,19 @@
 
 use super::core::Core;
 use super::worker::Worker;
+use super::worth::{FLOWING, MEASURED, Mark, Worth};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Nanoseconds for a fiber between two scheduling points, below which a worker flows. What talks to the
-/// system takes longer.
-pub(super) const FLOWING: u64 = 3_000;
 /// Nanoseconds of work in a queue that are worth a steal in any case.
 pub(super) const PAYS: u64 = 20_000;
 const STANDS: Duration = Duration::from_micros(10);
-/// A steal that keeps the thief busy for so long was not in vain, whatever it took.
-const SHORT: Duration = Duration::from_micros(10);
 const PATIENCE: Duration = Duration::from_micros(20);
 const MOST: Duration = Duration::from_micros(320);
+/// The same where the two were not faster than the other one alone: to carry a hundred fibers there and back again
+/// takes a hundred microseconds.
+const MOST_SLOW: Duration = Duration::from_micros(1280);
 /// `spin_loop`s between two looks: some hundred nanoseconds.
 const SPINS: u32 = 32;
 
@@ -51,33 +57,26 @@ pub(super) struct Patience {
     now: Duration,
     /// When it came to its end, and the worker stole.
     ended: Option<Moment>,
-    /// When it stole last, and from whom.
-    stole: Moment,
-    from: usize,
 }
 
 impl Patience {
     pub(super) fn new() -> Patience {
-        Patience { now: PATIENCE, ended: None, stole: Moment::PAST, from: 0 }
+        Patience { now: PATIENCE, ended: None }
     }
 
-    /// The worker has stolen something from core `from`.
-    pub(super) fn stole(&mut self, now: Moment, from: usize) {
-        (self.stole, self.from) = (now, from);
-    }
-
-    /// It searches again: the core that it has just robbed of what was not worth it.
-    pub(super) fn robbed_in_vain(&self, now: Moment) -> Option<usize> {
-        (now.since(self.stole) < SHORT).then_some(self.from)
-    }
-
-    /// The worker searches again; returns how long it looks on.
-    pub(super) fn again(&mut self, now: Moment) -> Duration {
+    /// One of so many `workers` searches again, after a steal that was `worth` that; returns how long it
+    /// looks on.
+    pub(super) fn again(&mut self, now: Moment, worth: Worth, workers: usize) -> Duration {
+        let (least, most) = match worth.slow {
+            true => (MEASURED, if workers > 2 { MOST } else { MOST_SLOW }),
+            false => (PATIENCE, MOST),
+        };
         if let Some(ended) = self.ended.take() {
-            let paid = now.since(ended) >= self.now;
-            self.now = if paid { PATIENCE } else { MOST.min(2 * self.now) };
+            let paid = !worth.slow && now.since(ended) >= self.now;
+            self.now = if paid { PATIENCE } else { 2 * self.now };
         }
-        self.now
+        self.now = self.now.clamp(least, most);
+        if worth.unknown { self.now.max(MEASURED) } else { self.now }
     }
 
     /// It has looked on for so long.
@@ -102,39 +101,49 @@ pub(super) struct Look {
     began: Moment,
     patience: Duration,
     /// When it was seen to go on, and how far it was then.
-    moved: Moment,
-    dispatched: u64,
+    moved: Mark,
+    /// How far it was in the middle of the look: by then it has back what was carried away before.
+    middle: Mark,
 }
 
 impl Look {
-    pub(super) fn new(now: Moment, patience: Duration, dispatched: u64) -> Look {
-        Look { began: now, patience, moved: now, dispatched }
+    pub(super) fn new(began: Mark, patience: Duration) -> Look {
+        Look { began: began.at, patience, moved: began, middle: began }
     }
 
     /// Is it still better left alone? `dispatched` is how far it is.
     pub(super) fn goes_on(&mut self, now: Moment, dispatched: u64) -> bool {
-        if dispatched != self.dispatched {
-            (self.moved, self.dispatched) = (now, dispatched);
+        if dispatched != self.moved.dispatched {
+            self.moved = Mark { at: now, dispatched, ..self.moved };
         }
-        now.since(self.moved) < STANDS && !self.is_over(now)
+        if now.since(self.began) <= self.patience / 2 {
+            self.middle = Mark { at: now, dispatched, ..self.middle };
+        }
+        now.since(self.moved.at) < STANDS && !self.is_over(now)
     }
 
     fn is_over(&self, now: Moment) -> bool {
         now.since(self.began) >= self.patience
     }
+
+    /// From where on it may be measured, if it was looked at for long enough.
+    pub(super) fn measures(&self) -> Option<Mark> {
+        (self.patience >= MEASURED).then_some(self.middle)
+    }
 }
 
 impl Core {
-    /// Do its fibers talk to each other, as far as a thief knows? One that has robbed it `in_vain` thinks so.
-    fn flows(&self, in_vain: bool) -> bool {
-        in_vain || self.pace.load(Ordering::Relaxed) < FLOWING
+    /// Do its fibers talk to each other, as far as a thief knows whose last steal was from here and `worth` that?
+    fn flows(&self, worth: Worth) -> bool {
+        worth.short || self.pace.load(Ordering::Relaxed) < FLOWING
     }
 
     /// Is there something in the ring that a thief should take at once?
-    pub(super) fn pays(&self, in_vain: bool) -> bool {
+    pub(super) fn pays(&self, worth: Worth) -> bool {
         let queued = self.ring.len() as u64;
         let pace = self.pace.load(Ordering::Relaxed);
-        queued != 0 && (queued * pace >= PAYS || !self.flows(in_vain))
+        let much = !worth.slow && !worth.unknown && queued * pace >= PAYS;
+        queued != 0 && (much || !self.flows(worth))
     }
 }
 
@@ -143,28 +152,48 @@ impl Worker<'_> {
     /// more to do than one worker does.
     pub(super) fn hold_off(&self) {
         let start = Moment::now();
-        let robbed = self.own().patience.robbed_in_vain(start);
-        let robbed = robbed.filter(|_| !self.shared.driver.has_sources());
-        let Some(victim) = self.whom_to_leave_alone(robbed) else { return };
-        let in_vain = robbed == Some(victim.index);
+        let (robbed, worth) = self.last_steal(start);
+        let Some((victim, worth)) = self.whom_to_leave_alone(robbed, worth) else { return };
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
             return;
         }
-        let mut now = start;
-        let patience = self.own().patience.again(now);
-        let mut look = Look::new(now, patience, victim.stats.dispatched.get());
-        while look.goes_on(now, victim.stats.dispatched.get())
-            && !self.has_better_to_do(victim, in_vain)
+        let (mut now, mut dispatched) = (start, victim.stats.dispatched.get());
+        let own = self.own();
+        let patience = own.patience.again(now, worth, self.shared.config.workers);
+        if patience >= MEASURED {
+            own.steals.begins_to_measure(now);
+        }
+        let mut look = Look::new(Mark { at: now, from: victim.index, dispatched }, patience);
+        while look.goes_on(now, dispatched)
+            && !self.has_better_to_do(victim, worth)
             && !self.shared.idle.is_parked(victim.index)
         {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
-            now = Moment::now();
+            // In this order: one that loses its processor in between takes the other for slower, not for faster.
+            (dispatched, now) = (victim.stats.dispatched.get(), Moment::now());
         }
         self.shared.holding_off.store(false, Ordering::Relaxed);
-        if look.is_over(now) {
-            self.own().patience.ends(now);
-        }
+        self.has_looked_on(&look, now, dispatched);
         self.own().tick.leave_out(now.since(start));
+    }
+
+    /// Until `now`, when the one it looked on at was so far.
+    pub(super) fn has_looked_on(&self, look: &Look, now: Moment, dispatched: u64) {
+        if look.is_over(now) {
+            let own = self.own();
+            own.patience.ends(now);
+            look.measures().into_iter().for_each(|from| own.steals.measured(from, now, dispatched));
+        }
+    }
+
+    /// The core that it has robbed last, and what that was worth. A short steal says nothing where there are
+    /// sockets (see the module).
+    fn last_steal(&self, now: Moment) -> (usize, Worth) {
+        let robbed = self.own().steals.robbed();
+        let theirs = self.shared.cores.get(robbed).stats.dispatched.get();
+        let own = self.held().stats.dispatched.get();
+        let worth = self.own().steals.judge(now, theirs, own);
+        (robbed, Worth { short: worth.short && !self.shared.driver.has_sources(), ..worth })
     }
 
     fn others(&self) -> impl Iterator<Item = &Core> {
@@ -172,21 +201,26 @@ impl Worker<'_> {
         self.shared.cores.iter().filter(move |core| core.index != me)
     }
 
-    /// A worker that flows; first the one that this thief has `robbed` in vain, which it would rob again.
-    pub(super) fn whom_to_leave_alone(&self, robbed: Option<usize>) -> Option<&Core> {
-        let left_alone = |core: &&Core| {
-            let flows = core.flows(robbed == Some(core.index));
-            flows && core.is_open() && !self.shared.idle.is_parked(core.index)
+    /// A worker that flows, and what this thief's last steal from it was worth; first the one that it has `robbed`,
+    /// which it would rob again, unless that paid.
+    pub(super) fn whom_to_leave_alone(
+        &self,
+        robbed: usize,
+        worth: Worth,
+    ) -> Option<(&Core, Worth)> {
+        let left_alone = |(core, worth): &(&Core, Worth)| {
+            core.flows(*worth) && core.is_open() && !self.shared.idle.is_parked(core.index)
         };
-        let robbed = self.others().find(|core| robbed == Some(core.index)).filter(left_alone);
-        robbed.or_else(|| self.others().find(left_alone))
+        let again = self.others().find(|core| core.index == robbed && worth != Worth::default());
+        let again = again.map(|core| (core, worth)).filter(left_alone);
+        again.or_else(|| self.others().map(|core| (core, Worth::default())).find(left_alone))
     }
 
-    /// Than to look on at `victim`, which it may have robbed `in_vain`: only of that one it knows whether it goes on.
-    pub(super) fn has_better_to_do(&self, victim: &Core, in_vain: bool) -> bool {
+    /// Than to look on at `victim`, whose last robbery was `worth` that: only of that one it knows whether it goes on.
+    pub(super) fn has_better_to_do(&self, victim: &Core, worth: Worth) -> bool {
         let shared = self.shared;
-        let pays = |core: &Core| core.pays(in_vain && core.index == victim.index);
-        self.others().any(|core| pays(core) || shared.has_mail_for_all(core))
+        let worth = |core: &Core| if core.index == victim.index { worth } else { Worth::default() };
+        self.others().any(|core| core.pays(worth(core)) || shared.has_mail_for_all(core))
             || !shared.injector.is_empty()
             || !self.held().mailbox.is_empty()
             || shared.is_stopping()

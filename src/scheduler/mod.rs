@@ -39,6 +39,7 @@ mod switch;
 mod tick;
 mod watch;
 mod worker;
+mod worth;
 
 /// Dispatches from the LIFO slot in a row, after which it is flushed to the ring.
 const LIFO_RUNS: u32 = 3;

@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::worker::Worker;
+use super::worth::Mark;
 use crate::fiber::FiberPtr;
 use crate::primitives::clock::Moment;
 
@@ -20,7 +21,9 @@ impl Worker<'_> {
         let (fiber, victim) = others.take(attempts).find_map(|victim| {
             self.steal_from(self.shared.cores.get(victim)).map(|fiber| (fiber, victim))
         })?;
-        self.own().patience.stole(Moment::now(), victim);
+        let dispatched = self.shared.cores.get(victim).stats.dispatched.get();
+        let mark = Mark { at: Moment::now(), from: victim, dispatched };
+        self.own().steals.stole(mark, self.held().stats.dispatched.get());
         Some(fiber)
     }
 

@@ -3,13 +3,23 @@
 use super::*;
 use crate::driver::Direction;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::scheduler::hold_off::{FLOWING, Look, PAYS, Patience};
+use crate::scheduler::hold_off::{Look, PAYS, Patience};
+use crate::scheduler::worth::{FLOWING, MEASURED, Mark, Steals, Worth};
+use std::cell::Cell;
 use std::os::fd::AsRawFd;
 
 const PATIENCE: Duration = Duration::from_micros(20);
+const PAID: Worth = Worth { short: false, slow: false, unknown: false };
+const SHORT: Worth = Worth { short: true, ..PAID };
+const SLOW: Worth = Worth { slow: true, ..PAID };
+const UNKNOWN: Worth = Worth { unknown: true, ..PAID };
 
 fn at(micros: u64) -> Moment {
     Moment::from_nanos(1_000_000_000 + micros * 1_000)
+}
+
+fn mark(micros: u64, from: usize, dispatched: u64) -> Mark {
+    Mark { at: at(micros), from, dispatched }
 }
 
 fn set_pace(core: &Core, nanos: u64) {
@@ -27,7 +37,7 @@ fn holds_off(bench: &Bench<'_>) -> bool {
 
 #[test]
 fn a_worker_that_stands_still_is_robbed() {
-    let mut look = Look::new(at(0), PATIENCE, 7);
+    let mut look = Look::new(mark(0, 1, 7), PATIENCE);
     assert!(look.goes_on(at(1), 7) && look.goes_on(at(5), 7));
     assert!(look.goes_on(at(5), 8), "it went on");
     assert!(look.goes_on(at(14), 8));
@@ -36,7 +46,7 @@ fn a_worker_that_stands_still_is_robbed() {
 
 #[test]
 fn patience_ends() {
-    let mut look = Look::new(at(0), PATIENCE, 0);
+    let mut look = Look::new(mark(0, 1, 0), PATIENCE);
     for micros in 1..20 {
         assert!(look.goes_on(at(micros), micros), "{micros}");
     }
@@ -47,8 +57,8 @@ fn patience_ends() {
 fn patience_grows_with_steals_that_do_not_pay() {
     let mut patience = Patience::new();
     let mut now = 0;
-    let mut looks_on_after = |busy: Option<u64>| {
-        let looked_on = patience.again(at(now));
+    let mut looks_on_after = |busy: Option<u64>, worth, workers| {
+        let looked_on = patience.again(at(now), worth, workers);
         now += looked_on.as_micros() as u64;
         patience.ends(at(now));
         match busy {
@@ -57,34 +67,153 @@ fn patience_grows_with_steals_that_do_not_pay() {
         }
         looked_on.as_micros()
     };
-    let little = [(); 6].map(|()| looks_on_after(Some(19)));
+    let little = [(); 6].map(|()| looks_on_after(Some(19), SHORT, 2));
     assert_eq!(little, [20, 40, 80, 160, 320, 320]);
-    assert_eq!(looks_on_after(None), 320);
-    assert_eq!(looks_on_after(Some(319)), 320, "nothing was there to steal");
-    assert_eq!(looks_on_after(Some(320)), 320);
-    assert_eq!(looks_on_after(Some(20)), 20, "it paid");
-    assert_eq!(looks_on_after(Some(20)), 20);
+    assert_eq!(looks_on_after(None, PAID, 2), 320);
+    assert_eq!(looks_on_after(Some(319), PAID, 2), 320, "nothing was there to steal");
+    assert_eq!(looks_on_after(Some(320), PAID, 2), 320);
+    assert_eq!(looks_on_after(Some(20), PAID, 2), 20, "it paid");
+    assert_eq!(looks_on_after(Some(20), PAID, 2), 20);
+    assert_eq!(looks_on_after(Some(20), UNKNOWN, 2), 160, "to measure");
+    assert_eq!(looks_on_after(Some(2_000), PAID, 2), 20, "20 us of it were enough");
+    let slow = [(); 5].map(|()| looks_on_after(Some(2_000), SLOW, 2));
+    assert_eq!(slow, [160, 320, 640, 1280, 1280], "however busy it was");
+    assert_eq!(looks_on_after(Some(2_000), SLOW, 3), 320, "others may need it");
+    assert_eq!(looks_on_after(None, SLOW, 2), 640);
+    assert_eq!(looks_on_after(None, PAID, 2), 320, "no longer than that where it is not slow");
+    assert_eq!(looks_on_after(Some(2_000), SHORT, 2), 320);
+    assert_eq!(looks_on_after(Some(2_000), SHORT, 2), 20);
+}
+
+#[test]
+fn a_long_look_measures_from_its_middle_on() {
+    let long = MEASURED.as_micros() as u64;
+    let mut look = Look::new(mark(0, 1, 100), MEASURED);
+    for micros in 1..long {
+        assert!(look.goes_on(at(micros), 100 + micros), "{micros}");
+    }
+    let middle = look.measures().unwrap();
+    let half = long / 2;
+    assert_eq!((middle.at, middle.from, middle.dispatched), (at(half), 1, 100 + half));
+    assert!(Look::new(mark(0, 1, 0), MEASURED - Duration::from_micros(1)).measures().is_none());
+}
+
+#[test]
+fn a_long_look_that_came_to_its_end_measures() {
+    let judge = |patience: Duration, until: u64| {
+        let mut worth = None;
+        bench(config(2), 1, |bench| {
+            let thief = &bench.workers[0];
+            thief.has_looked_on(&Look::new(mark(0, 1, 0), patience), at(until), until);
+            let steals = &mut thief.own().steals;
+            steals.stole(mark(until, 1, 0), 0);
+            worth = Some(steals.judge(at(until + 100), 50, 50));
+        });
+        worth.unwrap()
+    };
+    let long = MEASURED.as_micros() as u64;
+    assert_eq!(judge(MEASURED, long), SLOW, "as fast as one alone");
+    assert_eq!(judge(MEASURED, long - 1), PAID, "not to its end");
+    assert_eq!(judge(PATIENCE, long), PAID, "too short");
+}
+
+/// One that has measured core 1 alone: a hundred dispatches in as many microseconds.
+fn measured() -> Steals {
+    let mut steals = Steals::new();
+    steals.measured(mark(0, 1, 0), at(100), 100);
+    steals
+}
+
+#[test]
+fn two_that_are_no_faster_than_one_alone_are_slow() {
+    let judge = |from, micros: u64, theirs: u64, own: u64| {
+        let mut steals = measured();
+        steals.stole(mark(100, from, 5_000), 70);
+        let worth = steals.judge(at(100 + micros), 5_000 + theirs, 70 + own);
+        assert_eq!(steals.robbed(), from);
+        worth
+    };
+    assert_eq!(judge(1, 40, 25, 24), SLOW);
+    assert_eq!(judge(1, 40, 25, 25), PAID, "faster by a fourth");
+    assert_eq!(judge(2, 40, 14, 14), PAID, "that one was not measured");
+    assert_eq!(judge(1, 39, 14, 14), SLOW);
+    assert_eq!(judge(1, 39, 13, 14), PAID, "3 us each: it had something else to do");
+    assert_eq!(judge(1, 39, 14, 13), PAID, "so had the thief");
+    assert_eq!(judge(1, 999, 400, 400), SLOW);
+    assert_eq!(judge(1, 1_000, 400, 400), PAID, "long ago");
+    assert_eq!([9, 10].map(|micros| judge(1, micros, 50, 50)), [SHORT, PAID]);
+    assert_eq!(judge(1, 9, 4, 4), Worth { short: true, slow: true, unknown: false });
+}
+
+/// What thief and victim do from then on, such as sleep, says nothing about the steal.
+#[test]
+fn a_steal_is_judged_once() {
+    let mut steals = measured();
+    for (start, together, worth) in [(100, 200, PAID), (2_000, 100, SLOW)] {
+        steals.stole(mark(start, 1, 0), 0);
+        assert_eq!(steals.judge(at(start + 100), together / 2, together / 2), worth);
+        assert_eq!(steals.judge(at(start + 999), 100, 100), worth);
+        assert_eq!(steals.judge(at(start + 1_000), 100, 100), PAID, "long ago");
+    }
+}
+
+/// After 32 steals, 2 ms after the last time, and where steals pay twice as long each time.
+#[test]
+fn who_steals_often_measures_now_and_then() {
+    let mut steals = Steals::new();
+    let now = Cell::new(1_000_000);
+    let steals_until = |steals: &mut Steals, every: u64, what: fn(Worth) -> bool| {
+        (1_u64..10_000).find(|_| {
+            steals.stole(mark(now.get(), 1, 0), 0);
+            now.set(now.get() + every);
+            what(steals.judge(at(now.get()), every, every))
+        })
+    };
+    let measured = |steals: &mut Steals, dispatched| {
+        steals.begins_to_measure(at(now.get()));
+        let from = now.replace(now.get() + 100);
+        steals.measured(mark(from, 1, 0), at(now.get()), dispatched);
+    };
+    let unknown = |worth: Worth| worth.unknown;
+    assert_eq!(steals_until(&mut steals, 20, unknown), Some(32), "it has never measured");
+    for steals_of_20_us in [200, 400, 800, 1_600, 3_200, 3_200] {
+        measured(&mut steals, 1);
+        // The first judgement after it says that steals pay.
+        assert_eq!(steals_until(&mut steals, 20, unknown), Some(steals_of_20_us));
+    }
+    measured(&mut steals, 1_000);
+    assert_eq!(steals_until(&mut steals, 20, |worth| worth.slow), Some(1));
+    assert_eq!(steals_until(&mut steals, 20, unknown), Some(99), "soon again where it is slow");
+    steals.begins_to_measure(at(now.get()));
+    assert_eq!(steals_until(&mut steals, 20, unknown), Some(100), "also if the look was cut off");
+    measured(&mut steals, 1);
+    assert_eq!(steals_until(&mut steals, 500, unknown), Some(32), "however long it takes");
 }
 
 #[test]
 fn a_long_queue_or_long_fibers_pay() {
     bench(config(2), 201, |bench| {
         let core = bench.core(1);
-        assert!(!core.pays(false), "empty");
+        assert!(!core.pays(PAID), "empty");
         bench.fill_ring(1, 0..200);
         set_pace(core, PAYS / 201);
-        assert!(!core.pays(false) && !core.pays(true));
+        let pays = || [PAID, SHORT, SLOW, UNKNOWN].map(|worth| core.pays(worth));
+        assert_eq!(pays(), [false; 4]);
         set_pace(core, PAYS / 200);
-        assert!(core.pays(false) && core.pays(true));
+        assert_eq!(
+            pays(),
+            [true, true, false, false],
+            "that much is queued says nothing where steals are slow"
+        );
         bench.ring(1);
         bench.fill_ring(1, [200]);
         set_pace(core, FLOWING - 1);
-        assert!(!core.pays(false));
+        assert_eq!(pays(), [false; 4]);
         set_pace(core, FLOWING);
-        assert!(core.pays(false), "whatever it is");
-        assert!(!core.pays(true), "but not again and again");
+        assert_eq!(pays(), [true, false, true, true], "whatever it is, but not again and again");
+        assert!(!core.pays(Worth { short: true, ..SLOW }));
         set_pace(core, PAYS);
-        assert!(core.pays(true));
+        assert_eq!(pays(), [true; 4]);
         bench.ring(1);
     });
 }
@@ -104,15 +233,6 @@ fn a_thief_holds_off_from_a_worker_that_flows() {
     });
 }
 
-#[test]
-fn a_steal_was_in_vain_for_ten_microseconds() {
-    let mut patience = Patience::new();
-    assert_eq!(patience.robbed_in_vain(at(0)), None, "none yet");
-    patience.stole(at(1), 3);
-    assert_eq!([at(1), at(10)].map(|now| patience.robbed_in_vain(now)), [Some(3); 2]);
-    assert_eq!(patience.robbed_in_vain(at(11)), None);
-}
-
 /// What did not keep it busy is not taken at once again, though the other worker does not flow.
 #[test]
 fn a_thief_holds_off_after_a_short_steal() {
@@ -122,7 +242,7 @@ fn a_thief_holds_off_after_a_short_steal() {
             bench.fill_ring(1, [0]);
             assert_eq!(bench.find(0), Some(0));
         };
-        let was_short = || bench.workers[0].own().patience.robbed_in_vain(Moment::now()).is_some();
+        let was_short = || bench.workers[0].own().steals.judge(Moment::now(), 0, 0).short;
         // Where the thread loses its processor in between the steal was a long one.
         let again = (0..1_000).any(|_| {
             steals();
@@ -150,17 +270,24 @@ fn a_thief_looks_on_at_the_one_that_it_has_robbed() {
     bench(config(3), 2, |bench| {
         (1..3).for_each(|index| set_pace(bench.core(index), FLOWING));
         let thief = &bench.workers[0];
-        let better = |victim, in_vain| thief.has_better_to_do(bench.core(victim), in_vain);
+        let better = |victim, worth| thief.has_better_to_do(bench.core(victim), worth);
         bench.fill_ring(2, [0]);
-        assert!(better(2, false) && better(1, true), "its queue, and it does not flow");
-        assert!(!better(2, true), "it was robbed in vain");
+        assert!(better(2, PAID) && better(1, SHORT), "its queue, and it does not flow");
+        assert!(!better(2, SHORT), "it was robbed in vain");
         bench.fill_ring(1, [1]);
-        assert!(better(2, true), "the other one's queue");
+        assert!(better(2, SHORT), "the other one's queue");
         bench.ring(1);
-        let whom = |robbed| thief.whom_to_leave_alone(robbed).map(|core| core.index);
-        assert_eq!([None, Some(1), Some(2)].map(whom), [None, Some(1), Some(2)]);
+        let whom = |robbed, worth| {
+            thief.whom_to_leave_alone(robbed, worth).map(|(core, worth)| (core.index, worth))
+        };
+        assert_eq!([0, 1, 2].map(|robbed| whom(robbed, PAID)), [None; 3]);
+        assert_eq!([1, 2].map(|robbed| whom(robbed, SLOW)), [None; 2]);
+        let short = |robbed| whom(robbed, SHORT);
+        assert_eq!([1, 2].map(short), [1, 2].map(|core| Some((core, SHORT))));
         set_pace(bench.core(1), FLOWING - 1);
-        assert_eq!([None, Some(1), Some(2)].map(whom), [Some(1), Some(1), Some(2)]);
+        let both = [Some((1, PAID)), Some((2, SHORT))];
+        assert_eq!([whom(1, PAID), short(2)], both);
+        assert_eq!([1, 2].map(|robbed| whom(robbed, SLOW)), [Some((1, SLOW)), Some((1, PAID))]);
         bench.ring(2);
     });
 }
@@ -183,7 +310,7 @@ fn it_does_not_look_on_at_those_who_sleep_or_beside_another() {
 #[test]
 fn other_work_comes_first() {
     bench(config(3), 3, |bench| {
-        let better = || bench.workers[0].has_better_to_do(bench.core(1), false);
+        let better = || bench.workers[0].has_better_to_do(bench.core(1), PAID);
         assert!(!better());
         bench.fill_injector([0]);
         assert!(better(), "the injector");

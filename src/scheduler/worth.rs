@@ -1,0 +1,160 @@
+//! What a steal was worth: whether thief and victim got on faster than the victim would have alone.
+//!
+//! What fibers do is not known, but how many are dispatched. From a steal until the thief searches again that is what
+//! the *two* have done in that time. What the victim does *alone* is seen in the second half of a look of [`MEASURED`]
+//! or more, in which this thief carries nothing away: in the first half it gets its lines of the cache back. If the
+//! two were not faster by a [`GAIN`], the steal was slow. That is said only where both went on from fiber to fiber in less
+//! than [`FLOWING`], since otherwise dispatches are no measure of work. A thief that steals often looks on for that, after
+//! [`MEASURE`] and, where steals pay, up to [`MEASURE_MOST`]: from a twelfth of its time down to a four-hundredth.
+//!
+//! Where others rob the victim meanwhile, or a thread has lost its processor, the one alone seems slower than it is, and steals
+//! seem to pay, as they are taken to where nothing is known.
+//!
+//! Measured on two workers, a hundred fibers that ask another one, each for an answer of its own: 290 -> 190 ns, where
+//! one worker takes 155; the two dispatched 5,000 in a millisecond, and one of them alone 11,000.
+
+use crate::primitives::clock::Moment;
+use std::mem;
+use std::time::Duration;
+
+/// Nanoseconds for a fiber between two scheduling points, below which a worker flows. What talks to the
+/// system takes longer.
+pub(super) const FLOWING: u64 = 3_000;
+/// A steal that keeps the thief busy for so long was not a short one, whatever it took.
+const SHORT: Duration = Duration::from_micros(10);
+/// What came of a steal so long ago says nothing about the next.
+const LONG_AGO: Duration = Duration::from_millis(1);
+/// The two must be faster by one part in so many.
+const GAIN: u64 = 4;
+/// So often a thief steals before it looks on to measure.
+const STEALS: u32 = 32;
+/// So long ago it has measured last, or begun to.
+const MEASURE: Duration = Duration::from_millis(2);
+const MEASURE_MOST: Duration = Duration::from_millis(64);
+/// The least length of a look that measures.
+pub(super) const MEASURED: Duration = Duration::from_micros(160);
+
+/// What a thief thinks of its last steal; by default, that it paid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Worth {
+    /// It kept the thief busy for less than 10 us.
+    pub(super) short: bool,
+    /// The two were not faster than the other one alone.
+    pub(super) slow: bool,
+    /// It is time to measure that.
+    pub(super) unknown: bool,
+}
+
+/// How far the one that is robbed, or looked at, was at some time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub(super) at: Moment,
+    /// Its core.
+    pub(super) from: usize,
+    pub(super) dispatched: u64,
+}
+
+impl Mark {
+    fn until(self, now: Moment, dispatched: u64) -> Speed {
+        Speed {
+            dispatched: dispatched.saturating_sub(self.dispatched),
+            nanos: now.since(self.at).as_nanos() as u64,
+        }
+    }
+}
+
+/// Dispatches in some time.
+#[derive(Clone, Copy, Debug)]
+struct Speed {
+    dispatched: u64,
+    nanos: u64,
+}
+
+impl Speed {
+    fn pays_beside(self, alone: Speed) -> bool {
+        let (both, alone) = (self.dispatched * alone.nanos, alone.dispatched * self.nanos);
+        both >= alone + alone / GAIN
+    }
+
+    fn flows(self) -> bool {
+        self.dispatched * FLOWING > self.nanos
+    }
+}
+
+/// What a thief has seen of its steals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steals {
+    last: Mark,
+    /// How far the thief was then.
+    own: u64,
+    /// What came of it, once the thief has searched again.
+    worth: Option<Worth>,
+    /// What the victim does alone, and which that is.
+    alone: Option<(usize, Speed)>,
+    measured: Moment,
+    /// How long after that it is time to measure again.
+    every: Duration,
+    /// No steal was judged since then.
+    fresh: bool,
+    /// Steals since then.
+    count: u32,
+}
+
+impl Steals {
+    pub(super) fn new() -> Steals {
+        let last = Mark { at: Moment::PAST, from: 0, dispatched: 0 };
+        let (measured, every, fresh) = (Moment::PAST, MEASURE, false);
+        Steals { last, own: 0, worth: None, alone: None, measured, every, fresh, count: 0 }
+    }
+
+    /// The thief has stolen; so far is the victim, and so far the thief.
+    pub(super) fn stole(&mut self, mark: Mark, own: u64) {
+        (self.last, self.own, self.worth) = (mark, own, None);
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// The core that was robbed last.
+    pub(super) fn robbed(&self) -> usize {
+        self.last.from
+    }
+
+    /// The thief searches, and so far the two are. What it does from its first search after the steal
+    /// on, such as sleep, does not count.
+    pub(super) fn judge(&mut self, now: Moment, theirs: u64, own: u64) -> Worth {
+        let since = now.since(self.last.at);
+        if since >= LONG_AGO {
+            return Worth::default();
+        }
+        let worth = self.worth.unwrap_or_else(|| self.first_judged(now, theirs, own));
+        self.worth = Some(worth);
+        Worth { unknown: self.is_to_measure(now), ..worth }
+    }
+
+    fn first_judged(&mut self, now: Moment, theirs: u64, own: u64) -> Worth {
+        let theirs = self.last.until(now, theirs);
+        let own = Speed { dispatched: own.saturating_sub(self.own), ..theirs };
+        let both = Speed { dispatched: theirs.dispatched + own.dispatched, ..theirs };
+        let alone = self.alone.filter(|(core, _)| *core == self.last.from);
+        let slower = alone.is_some_and(|(_, alone)| !both.pays_beside(alone));
+        let slow = slower && theirs.flows() && own.flows();
+        if mem::take(&mut self.fresh) {
+            self.every = if slow { MEASURE } else { MEASURE_MOST.min(2 * self.every) };
+        }
+        Worth { short: now.since(self.last.at) < SHORT, slow, unknown: false }
+    }
+
+    fn is_to_measure(&self, now: Moment) -> bool {
+        self.count >= STEALS && now.since(self.measured) >= self.every
+    }
+
+    /// A look begins that measures, if it comes to its end.
+    pub(super) fn begins_to_measure(&mut self, now: Moment) {
+        (self.measured, self.count) = (now, 0);
+    }
+
+    /// So far that one came alone since `from`, as far as the thief knows.
+    pub(super) fn measured(&mut self, from: Mark, now: Moment, dispatched: u64) {
+        self.alone = Some((from.from, from.until(now, dispatched)));
+        (self.measured, self.fresh, self.count) = (now, true, 0);
+    }
+}
