@@ -315,7 +315,7 @@ inline steal_from(v, f) {
     :: count > 0 ->
         COPY(v, f);
         RELEASE(v);
-        /* Into the own ring, which is empty; quietly: a searcher that found work wakes the next. */
+        /* Into the own ring, which is empty; quietly: a searcher that found work wakes the next, if there is more. */
         if
         :: second != NONE -> PUBLISH_PUSH(second); second = NONE
         :: else
@@ -339,6 +339,9 @@ inline steal_from(v, f) {
 #else
 #define LOOK saw = (len(injector) > 0); saw = saw || LENGTH(0) > 0
 #endif
+
+/* Has found work. The last one looks whether there is more, after a fence; here all do. */
+#define LEAVE_SEARCH d_step { is_searching = false; searching--; should = (searching == 0) }
 
 proctype worker(byte me) {
     byte f = NONE;              /* runs, or is to run */
@@ -385,7 +388,12 @@ find:
     fi;
     if
     :: is_searching ->
-        d_step { is_searching = false; searching--; should = (searching == 0) };
+#ifdef NO_SEARCH_FENCE
+        if :: LEAVE_SEARCH; LOOK :: LOOK; LEAVE_SEARCH fi;
+#else
+        LEAVE_SEARCH; LOOK;
+#endif
+        d_step { should = should && saw; saw = false };
 #ifdef NO_CHAIN
         should = false;
 #endif

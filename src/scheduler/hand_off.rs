@@ -12,6 +12,7 @@
 use super::config::Migrate;
 use super::core::Core;
 use super::crew::Next;
+use super::heirs;
 use super::shared::Shared;
 use super::switch::Post;
 use super::worker::Worker;
@@ -60,6 +61,14 @@ impl Shared {
     pub(super) fn duty_is_left(&self) {
         self.stacks_left.store(true, Ordering::Release);
         self.notify();
+    }
+
+    /// Is there idle memory that no worker will come to by itself?
+    pub(super) fn is_memory_left(&self) -> bool {
+        let left = self.stacks_left.load(Ordering::Relaxed)
+            || heirs::is_anything_left()
+            || fiber::is_any_news();
+        left && self.next_trim(Moment::PAST) == Moment::NEVER
     }
 }
 
@@ -189,7 +198,7 @@ impl Worker<'_> {
     }
 
     /// Leaves nothing in the core that would wait for its next holder. Another worker is woken
-    /// whatever there was: if this one was to go to the poller, somebody else must.
+    /// whatever there was, unless one searches: if this one was to go to the poller, somebody else must.
     fn empty_core(&self) {
         self.stop_searching();
         self.flush();

@@ -12,7 +12,8 @@
 //! as they are then. Whoever stays has workers: the note is stored, and with a full fence between, as at every
 //! [`notify`](Shared::notify), those that are parked are looked for; a worker announces that it parks, and
 //! with a full fence between reads the note. So one of them sees it on its way to bed, or is woken for it, or
-//! has such memory in mind already and will come to the pools.
+//! has such memory in mind already and will come to the pools. (A searcher for whose sake nobody was woken looks for the
+//! note where it finds something to run, with the same fences.)
 
 use super::shared::Shared;
 use crate::fiber;
@@ -32,6 +33,11 @@ static LEFT: AtomicBool = AtomicBool::new(false);
 /// Has a runtime left anything behind? Said once.
 pub(super) fn has_left() -> bool {
     LEFT.load(Ordering::Relaxed) && LEFT.swap(false, Ordering::Acquire)
+}
+
+/// Would [`has_left`] say so?
+pub(super) fn is_anything_left() -> bool {
+    LEFT.load(Ordering::Relaxed)
 }
 
 impl Shared {

@@ -72,11 +72,18 @@ impl Idle {
         self.counts.fetch_add(SEARCHING_ONE, Ordering::AcqRel);
     }
 
-    /// A searcher has found work. `true` if it was the last one: it then wakes the next.
+    /// A searcher has found work. `true` if it was the last one: it then looks at every queue, and wakes the
+    /// next if there is more.
     #[must_use]
     pub(crate) fn end_search(&self) -> bool {
         let before = self.counts.fetch_sub(SEARCHING_ONE, Ordering::AcqRel);
-        Self::searching(before) <= 1
+        let last = Self::searching(before) <= 1;
+        if last {
+            // Pairs with the fence in `notify`: either the caller's look sees the work, or the notifier
+            // sees this searcher gone.
+            full_fence();
+        }
+        last
     }
 
     /// Publishes that worker `index` is parked and no longer searches. The caller then looks at
@@ -212,6 +219,22 @@ mod models {
     }
 
     #[test]
+    fn the_last_that_finds_work_sees_what_others_left_to_it() {
+        loom::model(|| {
+            let world = World::new(2);
+            assert!(world.go_to_bed(1, false));
+            world.idle.begin_search_now();
+            let theirs = Arc::clone(&world);
+            let notifier = thread::spawn(move || theirs.bring_work());
+            // It has found something else.
+            let more = world.idle.end_search() && world.work.load(Ordering::Relaxed);
+            let woken = if more { world.idle.notify(None) } else { None };
+            let claimed = notifier.join().unwrap();
+            assert_eq!(woken.or(claimed), Some(1), "asleep over work");
+        });
+    }
+
+    #[test]
     fn a_parked_worker_is_claimed_once() {
         loom::model(|| {
             let world = World::new(1);
@@ -240,7 +263,7 @@ mod models {
     }
 
     /// The bit tells the worker of a claim before the count does: meanwhile it may have found work,
-    /// and ended its search. Whoever brings more then wakes another, or the worker itself does.
+    /// and ended its search. Whoever brings more then wakes another.
     #[test]
     fn a_search_that_ends_before_its_claim_is_counted_hides_no_work() {
         loom::model(|| {
@@ -249,10 +272,9 @@ mod models {
             let theirs = Arc::clone(&world);
             let notifier = thread::spawn(move || theirs.bring_work());
             if world.idle.unpark(0) == Left::Claimed {
-                let wakes_next = world.idle.end_search();
+                assert!(world.idle.end_search());
                 // It runs what it found; this is for somebody else.
-                let claimed = world.bring_work();
-                assert!(wakes_next || claimed == Some(1), "the second sleeps over work");
+                assert_eq!(world.bring_work(), Some(1), "the second sleeps over work");
             }
             notifier.join().unwrap();
         });

@@ -151,7 +151,8 @@ mod models {
             drop(role);
             let left = world.idle.unpark(0);
             let mut woken = world.idle.notify(world.seat.taken_by());
-            if left == Left::Claimed && world.idle.end_search() {
+            let last = left == Left::Claimed && world.idle.end_search();
+            if last && world.seat.taken_by().is_none() {
                 // Somebody has claimed it, so it counted as searching. It finds the work, and wakes the next.
                 woken = woken.or(world.idle.notify(world.seat.taken_by()));
             }

@@ -235,9 +235,12 @@ impl Worker<'_> {
         })
     }
 
-    /// A searcher that found work stops being one; the last to do so wakes the next.
+    /// A searcher that found work stops being one; the last to do so wakes the next, if there is more.
     pub(super) fn found_work(&self) {
-        if self.searching.replace(false) && self.shared.idle.end_search() {
+        if self.searching.replace(false)
+            && self.shared.idle.end_search()
+            && self.shared.needs_another()
+        {
             self.shared.notify();
         }
     }

@@ -198,6 +198,13 @@ impl Shared {
         self.cores.iter().filter(|core| core.parker.is_asleep()).count()
     }
 
+    /// The last searcher has found something to run: should another worker come? For what others have queued
+    /// meanwhile, who have told nobody because of the searcher; for the poller; or for memory that was left. In this
+    /// order: what one that rises from the poller has taken from a queue is gone after its seat is empty.
+    pub(super) fn needs_another(&self) -> bool {
+        self.is_any_queued() || self.poller.taken_by().is_none() || self.is_memory_left()
+    }
+
     /// The poller was left to nobody a while ago: wakes a worker if it is empty still, or something is queued of which nobody
     /// may have been told.
     pub(crate) fn look_after_poller(&self) {

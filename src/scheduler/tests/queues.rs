@@ -1,6 +1,8 @@
 //! LIFO slot and ring of one worker: who runs next, who is displaced, who is woken for it.
 
 use super::{bench, config};
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
 
 #[test]
 fn the_newest_runs_first_and_displaces_the_one_before() {
@@ -75,7 +77,7 @@ fn one_that_yields_goes_behind_all_others() {
     });
 }
 
-/// A burst wakes workers one after the other: each that finds work wakes the next.
+/// A burst wakes workers one after the other: each that finds work wakes the next, if there is more.
 #[test]
 fn a_burst_wakes_one_worker_at_a_time() {
     bench(config(8), 200, |bench| {
@@ -90,6 +92,43 @@ fn a_burst_wakes_one_worker_at_a_time() {
             assert_eq!(bench.wakes(), (index as u64 + 1).min(7));
         }
         assert_eq!(bench.shared.idle.counts(), (0, 0));
+    });
+}
+
+/// To wake one that finds nothing is two system calls and two switches. But somebody is to be in the poller.
+#[test]
+fn the_last_searcher_wakes_another_for_what_is_there_alone() {
+    bench(config(3), 3, |bench| {
+        let (worker, shared) = (&bench.workers[0], bench.shared);
+        bench.lies_down(2);
+        let wakes_for = |queued: usize, sitter: Option<usize>| {
+            bench.fill_injector(0..queued);
+            sitter.into_iter().for_each(|sitter| shared.poller.sit(sitter));
+            let before = bench.wakes();
+            worker.stop_searching();
+            shared.idle.begin_search_now();
+            worker.searching.set(true);
+            assert_eq!(bench.find(0), (queued > 0).then_some(0));
+            worker.stop_searching();
+            shared.poller.rise();
+            if bench.wakes() != before {
+                bench.workers[2].leave_bed(false);
+                bench.workers[2].stop_searching();
+                bench.lies_down(2);
+            }
+            bench.ring(0);
+            bench.wakes() != before
+        };
+        // Somebody has memory in mind, of which there may be some in this process.
+        let has_in_mind = |due| bench.core(1).trim_due.store(due, Ordering::Relaxed);
+        has_in_mind(1_000);
+        shared.stacks_left.store(true, Ordering::Relaxed);
+        assert!(!wakes_for(1, Some(1)), "one, which it runs itself");
+        assert!(wakes_for(2, Some(1)), "one for itself, one for another");
+        assert!(wakes_for(1, None), "nobody is in the poller");
+        has_in_mind(Moment::NEVER.as_nanos());
+        assert!(wakes_for(1, Some(1)), "nobody has in mind what was left");
+        let _ = shared.idle.unpark(2);
     });
 }
 
