@@ -102,6 +102,41 @@ func consumers() float64 {
 	})
 }
 
+// question is a number, and where the answer goes.
+type question struct {
+	number int
+	answer chan int
+}
+
+func actor() float64 {
+	const tasks = 100
+	each := scale(200_000, 10_000) / tasks
+	return timed(tasks*each, func() {
+		questions := make(chan question, 64)
+		go func() {
+			for question := range questions {
+				question.answer <- question.number + 1
+			}
+		}()
+		var all sync.WaitGroup
+		all.Add(tasks)
+		for range tasks {
+			go func() {
+				for number := range each {
+					answer := make(chan int, 1)
+					questions <- question{number, answer}
+					if <-answer != number+1 {
+						panic("another's answer")
+					}
+				}
+				all.Done()
+			}()
+		}
+		all.Wait()
+		close(questions)
+	})
+}
+
 func selectTwo() float64 {
 	each := scale(500_000, 5_000)
 	return timed(2*each, func() {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -190,4 +191,25 @@ func idle() float64 {
 	all.Wait()
 	stage("idle")
 	return 0
+}
+
+func blocking() float64 {
+	const tasks = 50
+	each := scale(5_000, 500) / tasks
+	return timed(tasks*each, func() {
+		var all sync.WaitGroup
+		all.Add(tasks)
+		for range tasks {
+			go func() {
+				for range each {
+					sleep := syscall.Timespec{Nsec: 50_000}
+					if err := syscall.Nanosleep(&sleep, nil); err != nil && err != syscall.EINTR {
+						panic(err)
+					}
+				}
+				all.Done()
+			}()
+		}
+		all.Wait()
+	})
 }

@@ -1,6 +1,8 @@
 //! The cases, each in a file with every peer's workload side by side. Go's stand in `go/`, under
 //! the same names.
 
+mod actor;
+mod blocking;
 mod case;
 mod chained_spawn;
 mod channel_round_trip;
@@ -67,8 +69,10 @@ pub const ALL: &[&Case] = &[
     &semaphore::CASE,
     &consumers::CASE,
     &select::CASE,
+    &actor::CASE,
     &fan_out::CASE,
     &fork_join::CASE,
+    &blocking::CASE,
     &timeout::READY,
     &timeout::WAITS,
 ];
