@@ -169,8 +169,9 @@ impl Worker<'_> {
             let shared = [stack::trim(now, age), fiber::trim(now, age)];
             self.shared.driver.timers.trim();
             here.into_iter().chain(shared.into_iter().flatten()).min().unwrap_or(Moment::NEVER)
-        } else if before == Moment::NEVER && self.has_new_stacks() {
-            now.saturating_add(age)
+        } else if self.has_new_stacks() {
+            // At an earlier time that it has in mind it looks at everything, and sees when the rest is due.
+            before.min(now.saturating_add(age))
         } else {
             before
         };

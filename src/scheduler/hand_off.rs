@@ -63,12 +63,11 @@ impl Shared {
         self.notify();
     }
 
-    /// Is there idle memory that no worker will come to by itself?
+    /// Is there idle memory that no worker may have in mind yet? The next one that goes to sleep has.
     pub(super) fn is_memory_left(&self) -> bool {
-        let left = self.stacks_left.load(Ordering::Relaxed)
+        self.stacks_left.load(Ordering::Relaxed)
             || heirs::is_anything_left()
-            || fiber::is_any_news();
-        left && self.next_trim(Moment::PAST) == Moment::NEVER
+            || fiber::is_any_news()
     }
 }
 

@@ -114,7 +114,7 @@ impl Idle {
     #[inline]
     #[must_use]
     pub(crate) fn notify(&self, except: Option<usize>) -> Option<usize> {
-        // Pairs with the fence in `park`.
+        // Pairs with the fences in `park` and `end_search`.
         full_fence();
         let counts = self.counts.load(Ordering::Relaxed);
         if Self::searching(counts) > 0 || Self::parked(counts) == 0 {
