@@ -55,27 +55,31 @@ const SPINS: u32 = 32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     now: Duration,
+    /// The same while steals are slow.
+    slow: Option<Duration>,
     /// When it came to its end, and the worker stole.
     ended: Option<Moment>,
 }
 
 impl Patience {
     pub(super) fn new() -> Patience {
-        Patience { now: PATIENCE, ended: None }
+        Patience { now: PATIENCE, slow: None, ended: None }
     }
 
     /// One of so many `workers` searches again, after a steal that was `worth` that; returns how long it
     /// looks on.
     pub(super) fn again(&mut self, now: Moment, worth: Worth, workers: usize) -> Duration {
-        let (least, most) = match worth.slow {
-            true => (MEASURED, if workers > 2 { MOST } else { MOST_SLOW }),
-            false => (PATIENCE, MOST),
-        };
-        if let Some(ended) = self.ended.take() {
-            let paid = !worth.slow && now.since(ended) >= self.now;
-            self.now = if paid { PATIENCE } else { 2 * self.now };
+        let ended = self.ended.take();
+        if worth.slow {
+            let most = if workers > 2 { MOST } else { MOST_SLOW };
+            let more = self.slow.map(|slow| if ended.is_some() { 2 * slow } else { slow });
+            return *self.slow.insert(more.unwrap_or(MEASURED).min(most));
         }
-        self.now = self.now.clamp(least, most);
+        self.slow = None;
+        if let Some(ended) = ended {
+            let paid = now.since(ended) >= self.now;
+            self.now = if paid { PATIENCE } else { MOST.min(2 * self.now) };
+        }
         if worth.unknown { self.now.max(MEASURED) } else { self.now }
     }
 
@@ -169,7 +173,7 @@ impl Worker<'_> {
             && !self.shared.idle.is_parked(victim.index)
         {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
-            // In this order: one that loses its processor in between takes the other for slower, not for faster.
+            // In this order: one that loses its processor in between, at the end, takes the other for slower, not for faster.
             (dispatched, now) = (victim.stats.dispatched.get(), Moment::now());
         }
         self.shared.holding_off.store(false, Ordering::Relaxed);

@@ -224,6 +224,7 @@ impl Worker<'_> {
         }
         if !self.searching.get() {
             if !self.shared.idle.begin_search() {
+                self.own().steals.forget();
                 return None;
             }
             self.searching.set(true);

@@ -80,9 +80,10 @@ fn patience_grows_with_steals_that_do_not_pay() {
     assert_eq!(slow, [160, 320, 640, 1280, 1280], "however busy it was");
     assert_eq!(looks_on_after(Some(2_000), SLOW, 3), 320, "others may need it");
     assert_eq!(looks_on_after(None, SLOW, 2), 640);
-    assert_eq!(looks_on_after(None, PAID, 2), 320, "no longer than that where it is not slow");
-    assert_eq!(looks_on_after(Some(2_000), SHORT, 2), 320);
-    assert_eq!(looks_on_after(Some(2_000), SHORT, 2), 20);
+    assert_eq!(looks_on_after(None, SLOW, 2), 640, "nothing was there to steal");
+    assert_eq!(looks_on_after(Some(19), PAID, 2), 20, "as before they were slow");
+    assert_eq!(looks_on_after(Some(20), SHORT, 2), 40);
+    assert_eq!(looks_on_after(Some(20), SLOW, 2), 160, "anew");
 }
 
 #[test]
@@ -139,8 +140,8 @@ fn two_that_are_no_faster_than_one_alone_are_slow() {
     assert_eq!(judge(1, 39, 14, 14), SLOW);
     assert_eq!(judge(1, 39, 13, 14), PAID, "3 us each: it had something else to do");
     assert_eq!(judge(1, 39, 14, 13), PAID, "so had the thief");
-    assert_eq!(judge(1, 999, 400, 400), SLOW);
-    assert_eq!(judge(1, 1_000, 400, 400), PAID, "long ago");
+    assert_eq!(judge(1, 15_999, 8_000, 8_000), SLOW);
+    assert_eq!(judge(1, 16_000, 8_000, 8_000), PAID, "what it stole was not all that it did");
     assert_eq!([9, 10].map(|micros| judge(1, micros, 50, 50)), [SHORT, PAID]);
     assert_eq!(judge(1, 9, 4, 4), Worth { short: true, slow: true, unknown: false });
 }
@@ -152,9 +153,32 @@ fn a_steal_is_judged_once() {
     for (start, together, worth) in [(100, 200, PAID), (2_000, 100, SLOW)] {
         steals.stole(mark(start, 1, 0), 0);
         assert_eq!(steals.judge(at(start + 100), together / 2, together / 2), worth);
-        assert_eq!(steals.judge(at(start + 999), 100, 100), worth);
-        assert_eq!(steals.judge(at(start + 1_000), 100, 100), PAID, "long ago");
+        steals.forget();
+        assert_eq!(steals.judge(at(start + 1_099), 100, 100), worth);
+        assert_eq!(steals.judge(at(start + 1_100), 100, 100), PAID, "long ago");
     }
+    steals.stole(mark(9_000, 1, 0), 0);
+    steals.forget();
+    assert_eq!(steals.judge(at(9_100), 50, 50), PAID, "it has slept");
+}
+
+#[test]
+fn who_may_not_search_does_not_judge_after_its_sleep() {
+    bench(config(2), 1, |bench| {
+        let thief = &bench.workers[0];
+        let judge = |may_search: bool| {
+            let steals = &mut thief.own().steals;
+            *steals = measured();
+            steals.stole(mark(100, 1, 0), 0);
+            if !may_search {
+                bench.shared.idle.begin_search_now();
+                assert!(thief.search().is_none());
+                let _ = bench.shared.idle.end_search();
+            }
+            thief.own().steals.judge(at(200), 50, 50)
+        };
+        assert_eq!([true, false].map(judge), [SLOW, PAID]);
+    });
 }
 
 /// After 32 steals, 2 ms after the last time, and where steals pay twice as long each time.
@@ -182,6 +206,8 @@ fn who_steals_often_measures_now_and_then() {
         assert_eq!(steals_until(&mut steals, 20, unknown), Some(steals_of_20_us));
     }
     measured(&mut steals, 1_000);
+    steals.stole(mark(now.get(), 2, 0), 0);
+    assert_eq!(steals.judge(at(now.get()), 20, 20), SHORT, "one from elsewhere says nothing of it");
     assert_eq!(steals_until(&mut steals, 20, |worth| worth.slow), Some(1));
     assert_eq!(steals_until(&mut steals, 20, unknown), Some(99), "soon again where it is slow");
     steals.begins_to_measure(at(now.get()));
