@@ -18,7 +18,7 @@ pub const CASE: Case = Case {
     }],
     note: "100 tasks send a number and the sender of a oneshot through one channel to a task that \
         answers by it, 200,000 times in all. The channel is a bounded(64); may's is unbounded. \
-        Oneshots: may has a channel of its own for each, Go a channel of capacity 1.",
+        Oneshots: may has a channel of one sender for each, Go a channel of capacity 1.",
     ..Case::INSIDE
 };
 
@@ -52,6 +52,7 @@ fn volt(run: Run) -> f64 {
                     })
                 })
                 .collect();
+            drop(ask);
             all.into_iter().for_each(|one| one.join().unwrap());
             sampler.add(start.elapsed());
         }
@@ -84,6 +85,7 @@ fn tokio(run: Run) -> f64 {
                     })
                 })
                 .collect();
+            drop(ask);
             for one in all {
                 one.await.unwrap();
             }
@@ -94,13 +96,13 @@ fn tokio(run: Run) -> f64 {
 }
 
 fn may(run: Run) -> f64 {
-    use may::sync::mpsc;
+    use may::sync::{mpsc, spsc};
     on_may(run, move || {
         let each = each(run);
         let mut sampler = run.sampler(TASKS * each);
         while sampler.again() {
             let start = Instant::now();
-            let (ask, questions) = mpsc::channel::<(u32, mpsc::Sender<u32>)>();
+            let (ask, questions) = mpsc::channel::<(u32, spsc::Sender<u32>)>();
             may::go!(move || questions
                 .iter()
                 .for_each(|(number, answer)| answer.send(number + 1).unwrap()));
@@ -109,7 +111,7 @@ fn may(run: Run) -> f64 {
                     let ask = ask.clone();
                     may::go!(move || {
                         for number in 0..each {
-                            let (answer, answered) = mpsc::channel();
+                            let (answer, answered) = spsc::channel();
                             ask.send((number, answer)).unwrap();
                             assert_eq!(answered.recv(), Ok(number + 1));
                         }
