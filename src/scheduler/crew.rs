@@ -11,7 +11,8 @@
 //! 1. A core is held by one worker, or stands in `free`, or is on its way in a spare's orders or a
 //!    thread that starts: never two of these.
 //! 2. `running` counts the cores that are held or on their way, less those marked stalled.
-//! 3. A spare stands in `spares` or `claims` exactly while it has no orders.
+//! 3. A spare that waits stands in `spares` or `claims` exactly while it has no orders. To follow them it takes them, and
+//!    until then they may be [taken back](Crew::take_back).
 //!
 //! All of it under one lock, but for the wake of a thread that most of these steps cost.
 
@@ -50,6 +51,8 @@ struct Inner {
     spares: Vec<Arc<Spare>>,
     /// The thread of a current-thread runtime that wants its core back.
     claims: Vec<Arc<Spare>>,
+    /// Of those spares that have got a core, the ones that may not have seen it yet, newest last.
+    coming: Vec<Arc<Spare>>,
     /// Those that have just got their orders, to be woken when the lock is free: a wake is a system call, and who
     /// is woken may take the caller's processor.
     told: Few<Arc<Spare>>,
@@ -80,7 +83,7 @@ pub(super) enum Next {
 }
 
 impl Spare {
-    /// Waits for orders; `None` at `deadline`.
+    /// Waits for orders, and takes them; `None` at `deadline`.
     fn wait(&self, deadline: Moment) -> Option<Orders> {
         let mut orders = self.orders.lock();
         while orders.is_none() {
@@ -94,7 +97,11 @@ impl Spare {
             }
             self.told.wait_for(&mut orders, left);
         }
-        *orders
+        orders.take()
+    }
+
+    fn has_orders(&self) -> bool {
+        self.orders.lock().is_some()
     }
 }
 
@@ -114,6 +121,7 @@ impl Crew {
                 free: (held..cores).rev().filter(|core| Some(*core) != kept).collect(),
                 spares: Vec::new(),
                 claims: Vec::new(),
+                coming: Vec::new(),
                 told: Few::new(),
                 stopping: false,
             }),
@@ -170,6 +178,30 @@ impl Crew {
     /// A core for a worker that has none, if one more may run.
     pub(super) fn take(&self) -> Option<usize> {
         self.change(Inner::take)
+    }
+
+    /// A core for a worker that has none: one that is on its way to a spare thread which has not woken for it yet,
+    /// and waits on. `None` also where no other core runs: what a worker does besides running fibers, nobody would do.
+    pub(super) fn take_back(&self) -> Option<usize> {
+        self.change(|inner| {
+            if inner.stopping || inner.running < 2 {
+                return None;
+            }
+            while let Some(spare) = inner.coming.pop() {
+                let orders = spare.orders.lock().take();
+                if let Some(Orders::Run(core)) = orders {
+                    inner.spares.push(spare);
+                    return Some(core);
+                }
+            }
+            None
+        })
+    }
+
+    /// Lists a spare that never comes.
+    #[cfg(test)]
+    pub(super) fn list_sleeper(&self) {
+        self.change(|inner| _ = inner.wait(|inner| &mut inner.spares));
     }
 
     /// The holder of a core has stalled; it keeps the core. Says who replaces it, if anybody may; `add`
@@ -276,19 +308,22 @@ impl Crew {
     }
 
     fn await_orders(&self, mine: Arc<Spare>, list: List, deadline: Moment) -> Option<usize> {
-        let orders = mine.wait(deadline).or_else(|| {
-            // Still listed, or told in this very moment.
+        loop {
+            match mine.wait(deadline) {
+                Some(Orders::Run(core)) => return Some(core),
+                Some(Orders::Leave) => return None,
+                None => {}
+            }
+            // Still listed; or told in this very moment, if that was not taken back by now.
             let listed = self.change(|inner| {
                 let list = list(inner);
                 let before = list.len();
                 list.retain(|spare| !Arc::ptr_eq(spare, &mine));
                 list.len() < before
             });
-            if listed { None } else { mine.wait(Moment::NEVER) }
-        });
-        match orders {
-            Some(Orders::Run(core)) => Some(core),
-            Some(Orders::Leave) | None => None,
+            if listed {
+                return None;
+            }
         }
     }
 
@@ -326,21 +361,24 @@ impl Inner {
     fn settle(&mut self) {
         while !(self.claims.is_empty() && self.spares.is_empty()) {
             let Some(core) = self.take() else { return };
-            let waiting = self.claims.pop().or_else(|| self.spares.pop());
-            waiting.into_iter().for_each(|waiting| self.tell(waiting, Orders::Run(core)));
+            // Somebody waits.
+            let _ = self.assign(core);
         }
     }
 
     /// Gives `core`, which counts as running, to a spare thread.
     fn assign(&mut self, core: usize) -> Next {
         // A claim comes first.
-        match self.claims.pop().or_else(|| self.spares.pop()) {
-            Some(spare) => {
-                self.tell(spare, Orders::Run(core));
-                Next::Taken
-            }
-            None => Next::Start(core),
+        if let Some(claimer) = self.claims.pop() {
+            self.tell(claimer, Orders::Run(core));
+        } else if let Some(spare) = self.spares.pop() {
+            self.coming.retain(|spare| spare.has_orders());
+            self.coming.push(Arc::clone(&spare));
+            self.tell(spare, Orders::Run(core));
+        } else {
+            return Next::Start(core);
         }
+        Next::Taken
     }
 
     fn tell(&mut self, spare: Arc<Spare>, orders: Orders) {

@@ -114,3 +114,38 @@ fn who_waits_when_it_all_stops_leaves() {
         assert_eq!(cores, usize::from(next == Some(Next::Taken)), "{next:?}, {got:?}");
     });
 }
+
+/// One that is back at once takes its core from a spare that is about to wake for it, and waits on.
+#[test]
+fn a_core_that_is_taken_back_is_held_once() {
+    check(PREEMPTIONS, || {
+        let crew = Arc::new(Crew::new(2, 2, None));
+        let theirs = Arc::clone(&crew);
+        let spare = spawn(move || wait(&theirs));
+        let back = match crew.hand_off(0) {
+            Some(Next::Taken) => crew.take_back(),
+            _ => Some(0),
+        };
+        let next = crew.hand_off(1);
+        crew.stop();
+        let got = spare.join().unwrap();
+        let told =
+            if back.is_none() { Some(0) } else { Some(1).filter(|_| next == Some(Next::Taken)) };
+        assert_eq!(got, told, "{back:?}, {next:?}");
+    });
+}
+
+/// The same where the spare leaves just then, as it has waited for long.
+#[test]
+fn a_spare_that_leaves_takes_no_core_along() {
+    check(PREEMPTIONS + 1, || {
+        let crew = Arc::new(Crew::new(2, 2, None));
+        let theirs = Arc::clone(&crew);
+        let spare = spawn(move || theirs.wait_for_core(Moment::PAST));
+        let (next, back) = (crew.hand_off(0), crew.take_back());
+        let got = spare.join().unwrap();
+        let taken = next == Some(Next::Taken);
+        assert!(taken || back.is_none() && got.is_none(), "{next:?}, {back:?}, {got:?}");
+        assert!(!taken || (back.is_some() != got.is_some()), "{back:?}, {got:?}");
+    });
+}

@@ -57,6 +57,13 @@ impl Shared {
         }
     }
 
+    /// A core for a worker that blocked, if there is one: where nothing is queued, nobody needs the one that is on its way
+    /// to another thread.
+    pub(super) fn core_again(&self) -> Option<usize> {
+        let take_back = || self.injector.is_empty().then(|| self.crew.take_back()).flatten();
+        self.crew.take().or_else(take_back)
+    }
+
     /// Idle memory that somebody had in mind is for the next worker that goes to sleep, and one is woken.
     pub(super) fn duty_is_left(&self) {
         self.stacks_left.store(true, Ordering::Release);
@@ -256,8 +263,8 @@ pub(crate) unsafe fn hand_off(fiber: FiberPtr) {
     }
 }
 
-/// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, and
-/// through the injector otherwise.
+/// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, or if nothing is queued and the
+/// thread that was woken for one has not come yet, and through the injector otherwise.
 ///
 /// # Safety
 ///
@@ -269,7 +276,7 @@ pub(crate) unsafe fn regain_core(fiber: FiberPtr) {
     if worker.core().is_some() {
         return;
     }
-    match worker.shared.crew.take() {
+    match worker.shared.core_again() {
         Some(core) => {
             worker.end_blocking_run();
             worker.attach(core);

@@ -2,6 +2,7 @@
 //! time.
 
 mod ends;
+mod hand_off;
 mod hold_off;
 mod idle;
 mod left;
