@@ -181,10 +181,10 @@ impl Crew {
     }
 
     /// A core for a worker that has none: one that is on its way to a spare thread which has not woken for it yet,
-    /// and waits on. `None` also where no other core runs: what a worker does besides running fibers, nobody would do.
+    /// and waits on.
     pub(super) fn take_back(&self) -> Option<usize> {
         self.change(|inner| {
-            if inner.stopping || inner.running < 2 {
+            if inner.stopping {
                 return None;
             }
             while let Some(spare) = inner.coming.pop() {

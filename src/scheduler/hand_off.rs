@@ -14,6 +14,7 @@ use super::core::Core;
 use super::crew::Next;
 use super::heirs;
 use super::shared::Shared;
+use super::sites::Site;
 use super::switch::Post;
 use super::worker::Worker;
 use crate::fiber::{self, Batch, FiberPtr};
@@ -57,10 +58,17 @@ impl Shared {
         }
     }
 
-    /// A core for a worker that blocked, if there is one: where nothing is queued, nobody needs the one that is on its way
-    /// to another thread.
-    pub(super) fn core_again(&self) -> Option<usize> {
-        let take_back = || self.injector.is_empty().then(|| self.crew.take_back()).flatten();
+    /// A core for a fiber of `site` that has blocked, if there is one. One that is on its way to another thread it has
+    /// only if nobody would miss it: nothing is queued, and somebody sits in the poller, since a fiber that blocks
+    /// again and again would keep the core from both.
+    pub(super) fn core_again(&self, site: Site) -> Option<usize> {
+        let is_missed = || {
+            self.is_any_queued()
+                || self.poller.taken_by().is_none()
+                || self.sites.is_suspect(site)
+                || self.config.force_migrate
+        };
+        let take_back = || if is_missed() { None } else { self.crew.take_back() };
         self.crew.take().or_else(take_back)
     }
 
@@ -263,8 +271,8 @@ pub(crate) unsafe fn hand_off(fiber: FiberPtr) {
     }
 }
 
-/// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, or if nothing is queued and the
-/// thread that was woken for one has not come yet, and through the injector otherwise.
+/// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, or if nobody would miss one whose
+/// new thread has not come yet, and through the injector otherwise.
 ///
 /// # Safety
 ///
@@ -276,7 +284,7 @@ pub(crate) unsafe fn regain_core(fiber: FiberPtr) {
     if worker.core().is_some() {
         return;
     }
-    match worker.shared.core_again() {
+    match worker.shared.core_again(fiber.site) {
         Some(core) => {
             worker.end_blocking_run();
             worker.attach(core);

@@ -237,7 +237,7 @@ impl Shared {
             && self.cores.iter().all(|core| Some(core.index) == except || rests(core))
     }
 
-    fn is_any_queued(&self) -> bool {
+    pub(super) fn is_any_queued(&self) -> bool {
         let any_loot = || self.cores.iter().any(|core| self.has_loot(core));
         !self.injector.is_empty() || self.config.stealing && any_loot()
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Fibers of a suspect site that are started before the site can be flagged.
 const ENOUGH: u64 = 64;
 
-type Site = &'static Location<'static>;
+pub(super) type Site = &'static Location<'static>;
 
 #[derive(Debug)]
 pub(super) struct Sites {

@@ -1,7 +1,8 @@
 //! Who blocks hands its core on, and is back before anybody has come for it.
 
-use super::{bench, config};
+use super::{Config, bench, config};
 use crate::scheduler::crew::{Crew, Next};
+use std::panic::Location;
 
 #[test]
 fn a_core_that_nobody_has_come_for_is_taken_back() {
@@ -19,23 +20,34 @@ fn a_core_that_nobody_has_come_for_is_taken_back() {
     assert_eq!(crew.take_back(), None, "it all stops");
 }
 
+/// Not if it comes to run what is queued, or to look at sockets and timers; nor for a fiber that should not
+/// have a core, or not this thread.
 #[test]
-fn the_last_core_that_runs_is_not_taken_back() {
-    let crew = Crew::new(1, 1, None);
-    crew.list_sleeper();
-    assert_eq!(crew.hand_off(0), Some(Next::Taken));
-    assert_eq!(crew.take_back(), None, "nobody would look at sockets and timers");
-}
-
-#[test]
-fn a_core_comes_to_run_what_is_queued() {
-    bench(config(2), 1, |bench| {
-        let shared = bench.shared;
-        shared.crew.list_sleeper();
-        assert_eq!(shared.crew.hand_off(0), Some(Next::Taken));
-        bench.fill_injector([0]);
-        assert_eq!(shared.core_again(), None, "it runs that");
-        assert_eq!(bench.find(1), Some(0));
-        assert_eq!(shared.core_again(), Some(0));
-    });
+fn a_core_that_would_be_missed_is_not_taken_back() {
+    let site = Location::caller();
+    for force_migrate in [false, true] {
+        bench(Config { force_migrate, ..config(3) }, 1, |bench| {
+            let shared = bench.shared;
+            shared.crew.list_sleeper();
+            let again = || {
+                assert_eq!(shared.crew.hand_off(0), Some(Next::Taken));
+                let again = shared.core_again(site);
+                assert!(again.is_some() || shared.crew.take_back() == Some(0));
+                again
+            };
+            assert_eq!(again(), None, "nobody is in the poller");
+            shared.poller.sit(1);
+            assert_eq!(again(), (!force_migrate).then_some(0));
+            bench.fill_ring(2, [0]);
+            assert_eq!(again(), None, "it comes to steal that");
+            bench.ring(2);
+            bench.fill_injector([0]);
+            assert_eq!(again(), None, "it comes to run that");
+            assert_eq!(bench.find(1), Some(0));
+            shared.sites.stalled(site);
+            assert_eq!(again(), None, "it would get a thread of its own");
+            shared.sites.returned(site);
+            shared.poller.rise();
+        });
+    }
 }
