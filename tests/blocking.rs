@@ -40,6 +40,24 @@ fn others_run_while_one_blocks_the_only_worker() {
     });
 }
 
+/// Another thread was woken for the worker's place; until it has come, the fiber may have that back.
+#[test]
+fn who_is_back_soon_goes_on_where_it_was() {
+    within(LONG, || {
+        let builder = Builder::new().workers(2).force_migrate(false);
+        builder.build().unwrap().run(|| {
+            loop {
+                let before = here();
+                volt::blocking(|| assert_eq!(here(), before));
+                // Otherwise the thread that has come runs it, and this one waits.
+                if here() == before {
+                    break;
+                }
+            }
+        });
+    });
+}
+
 #[test]
 fn what_is_spawned_inside_runs_elsewhere() {
     within(LONG, || {

@@ -157,7 +157,7 @@ impl Worker<'_> {
 
     /// Gives back the memory of stacks that have been idle for long, when that is due; says when to
     /// come again. What their fibers needed in the wheels goes with them.
-    fn trim_stacks(&self, now: Moment) {
+    pub(super) fn trim_stacks(&self, now: Moment) {
         let core = self.held();
         let before = Moment::from_nanos(core.trim_due.load(Ordering::Relaxed));
         let age = self.shared.config.stack_age;

@@ -181,6 +181,36 @@ fn who_may_not_search_does_not_judge_after_its_sleep() {
     });
 }
 
+/// Does worker 0 hold off from core 1, which it has robbed so often, if that one alone is that fast, and the two
+/// have dispatched a thousand each since then? Its ring is worth a steal by its length.
+fn holds_off_after(bench: &Bench<'_>, often: u32, alone: u64) -> bool {
+    [0, 1].iter().for_each(|index| bench.core(*index).stats.dispatched.add(1_000));
+    // Where the thread loses its processor for long in between, that was not much.
+    (0..1_000).any(|_| {
+        let mut steals = Steals::new();
+        steals.measured(mark(0, 1, 0), at(1), alone);
+        let last = Mark { at: Moment::now(), from: 1, dispatched: 0 };
+        (0..often).for_each(|_| steals.stole(last, 0));
+        bench.workers[0].own().steals = steals;
+        holds_off(bench)
+    })
+}
+
+#[test]
+fn a_thief_holds_off_where_the_two_are_slow_and_to_measure() {
+    bench(config(2), 201, |bench| {
+        bench.fill_ring(1, 0..201);
+        set_pace(bench.core(1), PAYS / 201 + 1);
+        assert!(!holds_off_after(bench, 1, 0), "it pays");
+        assert!(holds_off_after(bench, 1, 1_000_000_000), "however much is queued");
+        let is_unknown = || bench.workers[0].own().steals.judge(Moment::now(), 0, 0).unknown;
+        assert!(!is_unknown());
+        assert!(holds_off_after(bench, 32, 0), "to measure");
+        assert!(!is_unknown(), "and not again at once");
+        bench.ring(1);
+    });
+}
+
 /// After 32 steals, 2 ms after the last time, and where steals pay twice as long each time.
 #[test]
 fn who_steals_often_measures_now_and_then() {

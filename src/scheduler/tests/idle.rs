@@ -166,6 +166,24 @@ fn who_is_awake_is_reckoned_with_for_its_idle_stacks() {
     });
 }
 
+/// Who has some in mind for later looks at all of them then, and so has in mind what was left since, too.
+#[test]
+fn what_was_left_is_in_the_mind_of_whoever_sleeps() {
+    let now = Moment::now();
+    bench(config(1), 0, |bench| {
+        let age = bench.shared.config.stack_age;
+        let (soon, late) = (now.saturating_add(age / 2), now.saturating_add(age));
+        for (before, after) in [(soon, soon), (Moment::NEVER, late)] {
+            bench.shared.stacks_left.store(true, Ordering::Relaxed);
+            bench.core(0).trim_due.store(before.as_nanos(), Ordering::Relaxed);
+            bench.workers[0].trim_stacks(now);
+            assert!(!bench.shared.stacks_left.load(Ordering::Relaxed), "told nobody else");
+            let due = bench.core(0).trim_due.load(Ordering::Relaxed);
+            assert_eq!(due, after.as_nanos());
+        }
+    });
+}
+
 /// The one in the poller found it due, and this worker awake, which had looked at the clock before that: it
 /// says once more what it has in mind.
 #[test]
