@@ -38,6 +38,7 @@ var cases = map[string]func() float64{
 	"wake_bursts":        wakeBursts,
 	"sleepers":           sleepers,
 	"blocking":           blocking,
+	"blocking_read":      blockingRead,
 	"timeout_ready":      timeoutReady,
 	"timeout_waits":      timeoutWaits,
 	"parked":             parked,

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -210,5 +211,25 @@ func blocking() float64 {
 			}()
 		}
 		all.Wait()
+	})
+}
+
+func blockingRead() float64 {
+	const size = 1_000
+	file, err := os.CreateTemp("", "volt-peers-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.Remove(file.Name())
+	if _, err := file.Write(make([]byte, size)); err != nil {
+		panic(err)
+	}
+	times := scale(5_000, 500)
+	return timed(times, func() {
+		for range times {
+			if text, err := os.ReadFile(file.Name()); err != nil || len(text) != size {
+				panic("the file is not what it was")
+			}
+		}
 	})
 }

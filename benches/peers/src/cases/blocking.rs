@@ -1,9 +1,10 @@
-//! Tasks that call what blocks a thread for a moment.
+//! Tasks that call what blocks a thread for a moment: many that sleep, and one that reads a file.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::{Bar, Case, Part, Row, Unit};
-use crate::peer::{Peer, on_tokio, on_volt};
+use crate::peer::{Peer, on_threads, on_tokio, on_volt};
 use crate::run::Run;
 
 pub const CASE: Case = Case {
@@ -19,6 +20,21 @@ pub const CASE: Case = Case {
     note: "50 tasks sleep for 50 us in the kernel, 5,000 times in all: volt in `blocking`, Tokio in \
         `spawn_blocking`, Go in a system call. In Tokio's `block_in_place` it is 3 to 5 us: a task goes on \
         with no worker's place until its next await, and here none comes. may has no such thing.",
+    ..Case::INSIDE
+};
+
+pub const READ: Case = Case {
+    name: "blocking_read",
+    part: Part::Beside,
+    bodies: &[(Peer::Volt, volt_read), (Peer::Tokio, tokio_read), (Peer::Threads, threads_read)],
+    rows: &[Row {
+        key: "figure",
+        title: "one task that reads a small file again and again, per file",
+        unit: Unit::Nanos,
+        bar: Bar::NotSlower,
+    }],
+    note: "A file of 1,000 bytes, in the page cache, 5,000 times: volt in `blocking`, Tokio in `spawn_blocking`. Go and \
+        plain threads call the system and have nobody to make room for: Go looks after 20 us whether somebody is in need.",
     ..Case::INSIDE
 };
 
@@ -68,6 +84,69 @@ fn tokio(run: Run) -> f64 {
             }
             sampler.add(start.elapsed());
         }
+        sampler.figure()
+    })
+}
+
+const BYTES: usize = 1_000;
+
+/// Whoever wrote it removes it.
+fn small_file() -> PathBuf {
+    let path = std::env::temp_dir().join(format!("volt-peers-{}", std::process::id()));
+    std::fs::write(&path, [b'x'; BYTES]).expect("a temporary file");
+    path
+}
+
+fn read(path: &PathBuf) {
+    assert_eq!(std::fs::read(path).expect("it is there").len(), BYTES);
+}
+
+/// How often the file is read.
+fn times(run: Run) -> u32 {
+    run.scale(5_000, 500)
+}
+
+fn volt_read(run: Run) -> f64 {
+    on_volt(run, move || {
+        let path = small_file();
+        let mut sampler = run.sampler(times(run));
+        while sampler.again() {
+            let start = Instant::now();
+            (0..times(run)).for_each(|_| volt::blocking(|| read(&path)));
+            sampler.add(start.elapsed());
+        }
+        std::fs::remove_file(&path).unwrap();
+        sampler.figure()
+    })
+}
+
+fn tokio_read(run: Run) -> f64 {
+    on_tokio(run, async move {
+        let path = small_file();
+        let mut sampler = run.sampler(times(run));
+        while sampler.again() {
+            let start = Instant::now();
+            for _ in 0..times(run) {
+                let path = path.clone();
+                tokio::task::spawn_blocking(move || read(&path)).await.unwrap();
+            }
+            sampler.add(start.elapsed());
+        }
+        std::fs::remove_file(&path).unwrap();
+        sampler.figure()
+    })
+}
+
+fn threads_read(run: Run) -> f64 {
+    on_threads(run, move || {
+        let path = small_file();
+        let mut sampler = run.sampler(times(run));
+        while sampler.again() {
+            let start = Instant::now();
+            (0..times(run)).for_each(|_| read(&path));
+            sampler.add(start.elapsed());
+        }
+        std::fs::remove_file(&path).unwrap();
         sampler.figure()
     })
 }

@@ -17,6 +17,7 @@ mod idle;
 mod many_producers;
 mod mutex;
 mod outside;
+mod outside_join;
 mod paced;
 mod parked;
 mod ping_pong;
@@ -63,6 +64,7 @@ pub const ALL: &[&Case] = &[
     &paced::CASE,
     &computing::CASE,
     &outside::CASE,
+    &outside_join::CASE,
     &upload::CASE,
     &mutex::HELD,
     &rwlock::CASE,
@@ -73,6 +75,7 @@ pub const ALL: &[&Case] = &[
     &fan_out::CASE,
     &fork_join::CASE,
     &blocking::CASE,
+    &blocking::READ,
     &timeout::READY,
     &timeout::WAITS,
 ];
