@@ -122,7 +122,7 @@ const REASON: &str = "receive from a clock";
 
 fn sleep_until(deadline: Moment) {
     let deadline = (deadline != Moment::NEVER).then_some(deadline);
-    let wait = Wait { deadline, ..Wait::cancellable(REASON) };
+    let wait = Wait { deadline, at_once: true, ..Wait::cancellable(REASON) };
     if Parking::begin().park(wait) == Outcome::Cancelled {
         cancel::unwind();
     }

@@ -242,6 +242,12 @@ impl State {
         }
     }
 
+    /// Would the owner's wait stay open if it were published now?
+    pub(crate) fn stays_open(&self, ends: Ends) -> bool {
+        let (now, turn) = (self.load(), self.turn());
+        !now.is_settled_in(turn) && ended_by(now.in_turn(turn), ends).is_none()
+    }
+
     /// Ends the owner's open wait, whose deadline has passed before it was published. Returns how it ended.
     pub(crate) fn time_out(&self, ends: Ends) -> Outcome {
         let turn = self.turn();
@@ -393,6 +399,25 @@ mod tests {
         assert_eq!(state.settle(Outcome::Woken(7)), Settle::Noted);
         let seen = state.publish(Ends::BY_SOURCES).unwrap_err();
         assert_eq!(seen.outcome(), Outcome::Woken(7));
+    }
+
+    #[test]
+    fn a_wait_stays_open_as_long_as_nothing_ends_it() {
+        let ended_by = |end: fn(&State), ends| {
+            let state = active();
+            state.begin_wait();
+            assert!(state.stays_open(ends));
+            end(&state);
+            let open = state.stays_open(ends);
+            assert_eq!(open, state.publish(ends).is_ok());
+            !open
+        };
+        let settle = |state: &State| assert_eq!(state.settle(Outcome::Woken(0)), Settle::Noted);
+        let cancel = |state: &State| assert_eq!(state.cancel(), Settle::Noted);
+        let unpark = |state: &State| assert_eq!(state.unpark(), Settle::Noted);
+        assert!(ended_by(settle, Ends::BY_SOURCES));
+        assert!(ended_by(cancel, Ends::CANCEL) && !ended_by(cancel, Ends::PERMIT));
+        assert!(ended_by(unpark, Ends::PERMIT) && !ended_by(unpark, Ends::CANCEL));
     }
 
     #[test]

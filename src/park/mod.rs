@@ -48,6 +48,8 @@ pub(crate) struct Wait {
     pub(crate) permit: bool,
     /// It is not fibers that end it, but the kernel.
     pub(crate) outside: bool,
+    /// A plain thread does not spin first: it has already, or only time ends the wait.
+    pub(crate) at_once: bool,
 }
 
 impl Wait {
@@ -60,6 +62,7 @@ impl Wait {
             cancellable: false,
             permit: false,
             outside: false,
+            at_once: false,
         }
     }
 
@@ -67,6 +70,11 @@ impl Wait {
     /// abort, a cancel does not end it.
     pub(crate) fn cancellable(reason: &'static str) -> Wait {
         Wait { cancellable: cfg!(panic = "unwind"), ..Wait::new(reason) }
+    }
+
+    /// Might others end it within the microseconds that a thread spins?
+    fn may_be_short(&self) -> bool {
+        !self.at_once && !self.outside && self.deadline != Some(Moment::PAST)
     }
 
     #[inline(always)]
@@ -209,7 +217,13 @@ impl Parking {
                 let refused = Ends::CANCEL.only_if(thread::panicking());
                 fiber.wait_blocking(ends.but(refused), wait.deadline)
             }
-            Who::Thread(thread) => thread.wait(thread.state(), wait.ends(), wait.deadline),
+            Who::Thread(thread) => {
+                let (state, ends) = (thread.state(), wait.ends());
+                if wait.may_be_short() {
+                    spin(|| !state.stays_open(ends));
+                }
+                thread.wait(state, ends, wait.deadline)
+            }
         }
     }
 }

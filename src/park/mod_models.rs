@@ -27,11 +27,12 @@ pub(crate) struct Wait {
     pub(crate) deadline: Option<Moment>,
     pub(crate) cancellable: bool,
     pub(crate) outside: bool,
+    pub(crate) at_once: bool,
 }
 
 impl Wait {
     pub(crate) fn new(_: &'static str) -> Wait {
-        Wait { object: 0, deadline: None, cancellable: false, outside: false }
+        Wait { object: 0, deadline: None, cancellable: false, outside: false, at_once: false }
     }
 
     pub(crate) fn cancellable(reason: &'static str) -> Wait {

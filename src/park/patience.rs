@@ -1,18 +1,11 @@
 //! How long one waits on the processor before one waits properly, and how long behind others.
 
 use super::current_fiber;
-use crate::primitives::clock::Moment;
-use crate::primitives::thread;
+use crate::primitives::{self, clock::Moment};
 use std::time::Duration;
 
 /// How long a waiter that blocks its thread lets others overtake it.
 const LIMIT: Duration = Duration::from_micros(500);
-
-/// Rounds of a spinning thread; each is twice as long as the one before.
-const ROUNDS: u32 = 6;
-
-/// Then it lets other threads run so many times: the one that it waits for may have no processor.
-const YIELDS: u32 = 4;
 
 /// When a waiter that has been woken and found its turn taken should be served before others.
 #[derive(Debug)]
@@ -48,23 +41,6 @@ pub(crate) fn linger() {
 /// Tries for some microseconds on a plain thread, whose sleep costs much more. A fiber does not
 /// spin: to leave costs it less, and the owner may be a fiber of the same worker.
 #[inline]
-pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
-    if current_fiber().is_some() {
-        return false;
-    }
-    for round in 0..ROUNDS {
-        for _ in 0..1 << round {
-            std::hint::spin_loop();
-        }
-        if try_once() {
-            return true;
-        }
-    }
-    for _ in 0..YIELDS {
-        thread::yield_now();
-        if try_once() {
-            return true;
-        }
-    }
-    false
+pub(crate) fn spin(try_once: impl FnMut() -> bool) -> bool {
+    current_fiber().is_none() && primitives::spin(try_once)
 }

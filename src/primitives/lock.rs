@@ -124,25 +124,7 @@ impl RawLock {
     /// processor.
     #[cfg(not(loom))]
     fn spin(&self) -> bool {
-        const ROUNDS: u32 = 6;
-        const YIELDS: u32 = 4;
-        let try_once = || self.locked.load(Ordering::Relaxed) == FREE && self.try_lock();
-        for round in 1..=ROUNDS {
-            // First, so that two who come again and again take turns of some length, not one by one.
-            for _ in 0..1 << round {
-                std::hint::spin_loop();
-            }
-            if try_once() {
-                return true;
-            }
-        }
-        for _ in 0..YIELDS {
-            super::thread::yield_now();
-            if try_once() {
-                return true;
-            }
-        }
-        false
+        super::spin(|| self.locked.load(Ordering::Relaxed) == FREE && self.try_lock())
     }
 
     #[cfg(loom)]

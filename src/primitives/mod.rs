@@ -38,6 +38,10 @@ mod lock;
 #[cfg(loom)]
 pub(crate) mod models;
 pub(crate) mod random;
+#[cfg(not(loom))]
+mod spin;
+#[cfg(not(loom))]
+pub(crate) use spin::spin;
 
 #[cfg(not(loom))]
 #[path = "sync_std.rs"]

@@ -196,7 +196,7 @@ impl RawMutex {
 
     #[cold]
     fn lock_slow(&self, seen: u32, how: Wait) -> Result<(), Cancelled> {
-        let how = Wait { object: &raw const *self as usize, ..how };
+        let how = Wait { object: &raw const *self as usize, at_once: true, ..how };
         let mut role = match self.may_barge(seen) {
             true if self.barge(seen) => return Ok(()),
             true => Role::Comes,

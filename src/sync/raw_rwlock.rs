@@ -179,7 +179,8 @@ impl RawRwLock {
         if take(seen) || spin(|| take(self.word.load(Relaxed))) {
             return Ok(());
         }
-        let how = Wait { object: &raw const *self as usize, ..Wait::cancellable("rwlock") };
+        let object = &raw const *self as usize;
+        let how = Wait { object, at_once: true, ..Wait::cancellable("rwlock") };
         let mut patience = Patience::new();
         let (mut has_token, mut place) = (false, Place::Back);
         loop {

@@ -193,7 +193,8 @@ impl<T> Bounded<T> {
 
     fn send_and_wait(&self, value: T) -> Result<(), NotSent<T>> {
         let parcel = UnsafeCell::new(Some(value));
-        let how = Wait { object: &raw const *self as usize, ..Wait::cancellable("channel") };
+        let (object, at_once) = (&raw const *self as usize, !self.ring.is_rendezvous());
+        let how = Wait { object, at_once, ..Wait::cancellable("channel") };
         let mut place = Place::Back;
         let waited = loop {
             let mut wakes = Wakes::new();
@@ -353,7 +354,8 @@ impl<T> Bounded<T> {
         while empty(&result) {
             let place = UnsafeCell::new(None);
             let object = &raw const *self as usize;
-            let how = Wait { object, deadline, ..Wait::cancellable("channel") };
+            let how =
+                Wait { object, deadline, at_once: !rendezvous, ..Wait::cancellable("channel") };
             let mut wakes = Wakes::new();
             let source = Receiving { channel: self, wakes: &mut wakes };
             let waited = wait(source, Place::Back, Parcel::of(&place), how);

@@ -1,0 +1,48 @@
+//! How a thread waits for a moment, before it sleeps. A sleep and a wake cost it some ten microseconds, and fifty where
+//! they go by way of an idle processor of a virtual machine.
+
+use super::thread;
+
+/// Rounds of a spinning thread; each is twice as long as the one before.
+const ROUNDS: u32 = 7;
+
+/// Then it lets other threads run so many times: the one that it waits for may have no processor.
+const YIELDS: u32 = 4;
+
+/// Tries for some microseconds; true as soon as `try_once` is. It spins before it tries, so that two who come again
+/// and again take turns of some length, not one by one.
+pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
+    for round in 0..ROUNDS {
+        (0..1 << round).for_each(|_| std::hint::spin_loop());
+        if try_once() {
+            return true;
+        }
+    }
+    (0..YIELDS).any(|_| {
+        thread::yield_now();
+        try_once()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_tries_until_it_succeeds_or_has_tried_for_long_enough() {
+        for successful in [1, ROUNDS, ROUNDS + 1, ROUNDS + YIELDS] {
+            let mut tries = 0;
+            assert!(spin(|| {
+                tries += 1;
+                tries == successful
+            }));
+            assert_eq!(tries, successful);
+        }
+        let mut tries = 0;
+        assert!(!spin(|| {
+            tries += 1;
+            false
+        }));
+        assert_eq!(tries, ROUNDS + YIELDS);
+    }
+}
