@@ -77,7 +77,8 @@
 //!   **steal** half. **Injector**: the queue of all. **Mailbox**: what was meant for one worker.
 //! - **dispatch**: giving a fiber the processor. **Tick**: 128 dispatches, fewer where they take
 //!   long. **Operations**: what a fiber may do without waiting before it yields.
-//! - **blocking mode**: a fiber keeps its thread, whose core was handed on. **Hand-off**: that. **Stall**:
+//! - **blocking mode**: a fiber keeps its thread, whose core was handed on. **Hand-off**: that. **Brief call**: one of
+//!   `blocking` that keeps the core, since those before it at its place returned soon. **Stall**:
 //!   a worker that does not come back from a fiber's code. **Supervisor**: the thread that notices.
 //!   **Spare**: a thread without a core. **Suspect**: a spawn site whose fibers have stalled.
 //! - **searcher**: a worker that looks for work to steal. **Parked**: asleep, on its thread or in the

@@ -227,7 +227,10 @@ impl Source {
         loop {
             match operation(self.fd.as_fd()) {
                 Ok((result, _)) => return Ok(result),
-                Err(Errno::AGAIN) => poll_on_thread(self.fd.as_fd(), wanted, deadline)?,
+                Err(Errno::AGAIN) => {
+                    park::begin_to_block();
+                    poll_on_thread(self.fd.as_fd(), wanted, deadline)?;
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

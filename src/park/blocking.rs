@@ -2,16 +2,28 @@
 
 use super::{Parking, Wait, wake};
 use crate::fiber::{self, FiberPtr};
+use crate::primitives::clock::Moment;
 use crate::primitives::thread;
-use crate::scheduler::{self, Shared};
+use crate::scheduler::{self, CallSite, Shared};
+use std::mem;
+use std::panic::Location;
+use std::time::Duration;
 
 /// Runs `f`, which may block its thread: a call into a library that knows nothing of fibers, a file
 /// read, a long computation. Other fibers are not held up: the worker's queues and its core go to
 /// another thread first, and `f` runs right here, on this fiber's stack.
 ///
 /// Inside, [`go`](crate::go) works as elsewhere, and whatever waits blocks the thread. Calls may be
-/// nested; a panic of `f` passes through. On a plain thread `f` simply runs. A call costs one to ten
-/// microseconds, for the wake of a thread: the less, the sooner it returns and the fewer fibers wait to run.
+/// nested; a panic of `f` passes through. On a plain thread `f` simply runs.
+///
+/// A call costs up to ten microseconds, for the wake of a thread. So the runtime learns, place by place in the program,
+/// which calls return in less than 20 us, as reads of files in the page cache do: after 16 of them the worker keeps its core
+/// for the next, which costs a tenth of a microsecond. One that is long after all loses the core when `f` waits for
+/// something of volt's, or at a look of the supervisor, which comes within a quarter of its
+/// [period](crate::runtime::Builder::stall_period), 25 ms unless set; where that is longer, or where there is none, no call
+/// keeps the core. Until then others wait, but for those whom free workers take over; and for as long as that
+/// was, at 2 us each, calls at that place have to be brief before one keeps the core again.
+/// [`learn_blocking`](crate::runtime::Builder::learn_blocking) switches it off.
 ///
 /// As many fibers as [`Builder::max_blocking`](crate::runtime::Builder::max_blocking) says, 512
 /// unless set, may be here at the same time; those beyond wait, and
@@ -30,14 +42,36 @@ use crate::scheduler::{self, Shared};
 /// });
 /// assert!(fiber.join().unwrap().unwrap() > 0);
 /// ```
+#[track_caller]
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
     let Some(fiber) = fiber::current() else { return f() };
     if super::stays(fiber) {
         return in_place(fiber, f);
     }
-    let _room = Room::enter(fiber);
-    let _pin = Pin::new(fiber);
-    f()
+    let room = Room::enter(fiber);
+    let site = Location::caller();
+    let pin = Pin::keep_core(fiber, site).unwrap_or_else(|| Pin::new(fiber));
+    let began = Moment::now();
+    let result = f();
+    let time = Moment::now().since(began);
+    // SAFETY: the calling fiber, whose scheduler outlives it.
+    unsafe { Shared::of(fiber).as_ref() }.inspect(|shared| shared.blocked_for(site, time));
+    let kept = pin.end();
+    drop(room);
+    if kept {
+        charge_for(fiber, time);
+    }
+    result
+}
+
+/// What a fiber did with the core in its hand counts as operations: as many as fill that time otherwise.
+fn charge_for(fiber: FiberPtr, time: Duration) {
+    const OPERATION: u128 = 150;
+    // SAFETY: a fiber runs on a worker; the seat is valid until the next switch.
+    let left = unsafe { &(*fiber::seat()).operations };
+    let operations = u32::try_from(time.as_nanos() / OPERATION).unwrap_or(u32::MAX);
+    left.set(left.get().saturating_sub(operations));
+    super::charge(fiber);
 }
 
 /// The fiber keeps its thread anyway: it is in `blocking` or `pinned`, or unwinding.
@@ -82,29 +116,52 @@ impl Drop for Room {
     }
 }
 
-/// The fiber keeps its thread, without a core.
+/// The fiber keeps its thread, without a core but where a call is expected to be brief.
 struct Pin(FiberPtr);
 
 impl Pin {
     fn new(fiber: FiberPtr) -> Pin {
-        // SAFETY: the calling fiber, on its worker; the flag is its own.
-        unsafe {
-            scheduler::hand_off(fiber);
-            fiber.pinned.with_mut(|pinned| *pinned = true);
-        }
+        // SAFETY: the calling fiber, on its worker.
+        unsafe { scheduler::hand_off(fiber) };
+        Pin::here(fiber)
+    }
+
+    /// `None` if a call at `site` may take long.
+    fn keep_core(fiber: FiberPtr, site: CallSite) -> Option<Pin> {
+        // SAFETY: the calling fiber, on its worker; it is pinned, and the drop ends the call.
+        unsafe { scheduler::keep_core(site) }.then(|| Pin::here(fiber))
+    }
+
+    fn here(fiber: FiberPtr) -> Pin {
+        // SAFETY: the calling fiber's own.
+        fiber.pinned.with_mut(|pinned| unsafe { *pinned = true });
         Pin(fiber)
+    }
+
+    /// True if the core was kept to the end.
+    fn end(self) -> bool {
+        let kept = self.unpin();
+        mem::forget(self);
+        kept
+    }
+
+    fn unpin(&self) -> bool {
+        let fiber = self.0;
+        // SAFETY: as above. A fiber that unwinds keeps its thread until its next wait after that.
+        unsafe {
+            fiber.pinned.with_mut(|pinned| *pinned = false);
+            let kept = scheduler::end_call();
+            if !kept && !thread::panicking() {
+                debug_assert_eq!(fiber::current(), Some(fiber));
+                scheduler::regain_core(fiber);
+            }
+            kept
+        }
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        // SAFETY: as above. A fiber that unwinds keeps its thread until its next wait after that.
-        unsafe {
-            self.0.pinned.with_mut(|pinned| *pinned = false);
-            if !thread::panicking() {
-                debug_assert_eq!(fiber::current(), Some(self.0));
-                scheduler::regain_core(self.0);
-            }
-        }
+        self.unpin();
     }
 }

@@ -284,6 +284,15 @@ fn off_stack(reason: &str) -> ! {
     panic!("a wait ({reason}) inside a signal handler: nothing of volt may be used there");
 }
 
+/// Who keeps its thread waits for somebody in a way of its own: others take its worker's place, if it is a fiber. One that
+/// unwinds holds on to that until it waits.
+pub(crate) fn begin_to_block() {
+    if let Some(fiber) = fiber::current().filter(|_| !thread::panicking()) {
+        // SAFETY: the calling fiber, on its worker.
+        unsafe { scheduler::hand_off(fiber) };
+    }
+}
+
 /// Refuses waits in a `fork`ed child, which has none of the threads that would end them.
 #[inline(always)]
 pub(crate) fn check_process() {
@@ -340,7 +349,11 @@ pub(crate) fn yield_now() {
     match current_fiber() {
         // SAFETY: the calling fiber, on its worker.
         Some(fiber) => unsafe { scheduler::yield_now(fiber) },
-        None => thread::yield_now(),
+        None => {
+            // Whom it waits for may be a fiber of its own worker.
+            begin_to_block();
+            thread::yield_now();
+        }
     }
 }
 

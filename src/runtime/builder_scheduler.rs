@@ -127,7 +127,8 @@ impl Builder {
     }
 
     /// Whether fibers from a place in the code whose fibers have stalled start in blocking mode at
-    /// once, as long as one of them is stuck; they do unless this says no.
+    /// once, as long as one of them is stuck; and whether calls of [`blocking`](crate::blocking) from a place where they
+    /// return soon keep their worker's core. Both are so unless this says no.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

@@ -1,5 +1,6 @@
 //! What a worker owns: its queues, its bed, its counters, its stacks.
 
+use super::brief::Call;
 use super::gate::Gate;
 use super::hold_off::Patience;
 use super::locked_queue::LockedQueue;
@@ -53,6 +54,8 @@ pub(crate) struct Core {
     /// The spawn site of the fiber that has stalled the worker. Written by the supervisor before the
     /// worker sees that it is stalled.
     pub(super) stalled_site: AtomicPtr<Location<'static>>,
+    /// The call of `blocking` in which the fiber here keeps the core, if it does. A hint for the supervisor.
+    pub(super) call: Call,
     own: UnsafeCell<Own>,
 }
 
@@ -101,6 +104,7 @@ impl Core {
             attached: AtomicU64::new(0),
             trim_due: AtomicU64::new(Moment::NEVER.as_nanos()),
             stalled_site: AtomicPtr::new(ptr::null_mut()),
+            call: Call::default(),
             own: UnsafeCell::new(Own {
                 tick,
                 rng: Rng::new(seed, index as u64),

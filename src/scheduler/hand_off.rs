@@ -9,6 +9,7 @@
 //! Under [`Migrate::BeforeStart`] the core stays, because of the fibers that belong to its thread; the
 //! worker counts as stalled instead, and its replacement gets another core.
 
+use super::brief::CallSite;
 use super::config::Migrate;
 use super::core::Core;
 use super::crew::Next;
@@ -22,6 +23,7 @@ use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::sync::full_fence;
 use std::ptr;
+use std::time::Duration;
 
 impl Shared {
     /// Puts another worker in the place of one that has stalled. False if there can be none.
@@ -86,7 +88,52 @@ impl Shared {
     }
 }
 
+/// Of a longer period of the supervisor's a quarter is too long for those who wait behind a call.
+const LONGEST_PERIOD: Duration = Duration::from_millis(100);
+
+impl Shared {
+    /// Is a call of `blocking` at `site` so brief that others may wait for it? Only where a supervisor will look soon
+    /// whether it is; and not where there is a thread alone, or every resume is to move the fiber.
+    fn keeps_core_at(&self, site: CallSite) -> bool {
+        self.brief_calls.expected(site)
+            && self.config.stall_period.is_some_and(|period| period <= LONGEST_PERIOD)
+            && self.config.learn_blocking
+            && !self.is_driven
+            && !self.config.force_migrate
+            && self.poller.seems_watched()
+    }
+
+    /// A call of `blocking` at `site` took so long.
+    pub(crate) fn blocked_for(&self, site: CallSite, time: Duration) {
+        self.brief_calls.took(site, time);
+    }
+}
+
 impl Worker<'_> {
+    /// What the fiber does in there it does as one without a core: what it spawns and wakes goes where others find it. So
+    /// does whoever was to run next.
+    fn set_core_aside(&self, site: CallSite) {
+        let core = self.held();
+        core.gate.enter();
+        let next = core.slot.take();
+        core.gate.exit();
+        next.into_iter().for_each(|fiber| self.push_back(fiber));
+        core.stats.brief_calls.add(1);
+        core.call.begin(site, Moment::now());
+        self.kept.set(self.core.replace(ptr::null()));
+    }
+
+    /// Uses its core again, if that was set aside.
+    fn take_up_core(&self) -> bool {
+        let kept = self.kept.replace(ptr::null());
+        if kept.is_null() {
+            return false;
+        }
+        self.core.set(kept);
+        self.held().call.end();
+        true
+    }
+
     /// Holds core `index`, which `crew` gave it.
     pub(super) fn attach(&self, index: usize) {
         let core = self.shared.cores.get(index);
@@ -265,14 +312,44 @@ impl Worker<'_> {
 pub(crate) unsafe fn hand_off(fiber: FiberPtr) {
     // SAFETY: a fiber runs on a worker only; valid until the next switch.
     let worker = unsafe { &*Worker::current() };
+    worker.take_up_core();
     match worker.is_vacated() {
         true => worker.leave_blocks(),
         false => worker.leave_to_own_flow(fiber, Post::HandOff(fiber)),
     }
 }
 
-/// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, or if nobody would miss one whose
-/// new thread has not come yet, and through the injector otherwise.
+/// The calling fiber is about to call what may block its thread, at `site`. True if that is expected to be brief: then
+/// the core is set aside meanwhile, to be handed on if the fiber waits in there, or to be taken from it by the supervisor.
+///
+/// # Safety
+///
+/// Called by the fiber itself, on a worker; [`end_call`] follows if this is true, and no switch comes between but by way of
+/// [`hand_off`].
+pub(crate) unsafe fn keep_core(site: CallSite) -> bool {
+    // SAFETY: as above.
+    let worker = unsafe { &*Worker::current() };
+    let keeps = !worker.is_vacated() && worker.shared.keeps_core_at(site);
+    if keeps {
+        worker.set_core_aside(site);
+    }
+    keeps
+}
+
+/// The call is over. False if somebody else has the core's place by now.
+///
+/// # Safety
+///
+/// As [`hand_off`].
+pub(crate) unsafe fn end_call() -> bool {
+    // SAFETY: as above.
+    let worker = unsafe { &*Worker::current() };
+    worker.take_up_core() && !worker.is_vacated()
+}
+
+/// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, or if nobody would miss one
+/// whose new thread has not come yet, and through the injector otherwise. So does one whose worker has been replaced
+/// and has its core still: the worker sees to itself first.
 ///
 /// # Safety
 ///
@@ -281,10 +358,11 @@ pub(crate) unsafe fn hand_off(fiber: FiberPtr) {
 pub(crate) unsafe fn regain_core(fiber: FiberPtr) {
     // SAFETY: as above.
     let worker = unsafe { &*Worker::current() };
-    if worker.core().is_some() {
+    if !worker.is_vacated() {
         return;
     }
-    match worker.shared.core_again(fiber.site) {
+    let core = if worker.core().is_some() { None } else { worker.shared.core_again(fiber.site) };
+    match core {
         Some(core) => {
             worker.end_blocking_run();
             worker.attach(core);

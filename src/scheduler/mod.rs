@@ -6,6 +6,7 @@
 //! `switch.rs`.
 
 mod bed;
+mod brief;
 mod census;
 mod config;
 mod core;
@@ -44,12 +45,13 @@ mod worth;
 /// Dispatches from the LIFO slot in a row, after which it is flushed to the ring.
 const LIFO_RUNS: u32 = 3;
 
+pub(crate) use brief::CallSite;
 pub use census::FiberReport;
 pub(crate) use census::LISTED;
 pub(crate) use config::{Config, DeadlockHook, Hook, StallHook};
 pub use config::{Migrate, Placement};
 pub use deadlock::Deadlock;
-pub(crate) use hand_off::{hand_off, regain_core};
+pub(crate) use hand_off::{end_call, hand_off, keep_core, regain_core};
 pub(crate) use heirs::bequeath;
 pub(crate) use join::start_to_join;
 pub use limit::BlockingStats;

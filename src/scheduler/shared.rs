@@ -1,5 +1,6 @@
 //! What all workers of a runtime share.
 
+use super::brief::BriefCalls;
 use super::census::{FiberReport, Unstarted};
 use super::config::{Config, Migrate};
 use super::core::Core;
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     /// How many fibers may be in blocking mode.
     pub(crate) blocking: Limit,
     pub(super) sites: Sites,
+    pub(super) brief_calls: BriefCalls,
     pub(super) watch: Watch,
     /// Dispatches by the deadlock that was last told of; no number of them before that.
     pub(super) deadlock_at: AtomicU64,
@@ -120,6 +122,7 @@ impl Shared {
             starter: OnceLock::new(),
             blocking: Limit::new(config.max_blocking),
             sites: Sites::new(config.learn_blocking),
+            brief_calls: BriefCalls::new(),
             watch: Watch::new(config.stall_period)?,
             deadlock_at: AtomicU64::new(u64::MAX),
             turn: AtomicUsize::new(0),

@@ -108,12 +108,16 @@ counters! {
     wakes,
     /// Times that the worker handed its core on, for a fiber that blocks its thread.
     hand_offs,
+    /// Calls of [`blocking`](crate::blocking) that kept the core, because calls there return soon.
+    brief_calls,
     /// Times that it came back from a stall and went on.
     rejoined,
     /// Times that it came back from a stall and had been replaced.
     retired,
     /// Stalls that the supervisor saw. Counted for the whole runtime, as are those that follow.
     stalls,
+    /// Calls that had kept the core and lost it to the supervisor, since they did not return.
+    overdue_calls,
     /// Fibers that it took out of the LIFO slot of a worker that did not come to it.
     slots_freed,
     /// Threads started to take a core over.

@@ -14,6 +14,7 @@
 //!
 //! It sleeps until a worker leaves its bed once nothing has run for two periods.
 
+use super::brief::CallSite;
 use super::core::Core;
 use super::shared::Shared;
 use super::watch::{IN_A_PERIOD, LINGER};
@@ -197,8 +198,14 @@ impl Supervisor<'_> {
         }
         self.seen[core.index].again += 1;
         let seen = self.seen[core.index];
-        if moves.is_none() || seen.moves != moves {
+        if moves.is_some()
+            && let Some(site) = core.call.is_long(now)
+        {
+            self.end_brief_call(core, site, now);
+        } else if moves.is_none() || seen.moves != moves {
             self.seen[core.index] = fresh;
+        } else if core.call.is_on() {
+            // Nobody who blocks with notice stalls.
         } else if seen.again >= IN_A_PERIOD - 1
             && now.since(seen.since) >= self.period / IN_A_PERIOD * (IN_A_PERIOD - 1)
         {
@@ -234,11 +241,7 @@ impl Supervisor<'_> {
         let Some((name, site)) = found.flatten() else { return };
         self.shared.outside.stalls.add_shared(1);
         self.shared.sites.stalled(site);
-        // What follows may take its time, a thread that is reaped and the hook, and nobody looks after the poller
-        // meanwhile.
-        self.shared.end_watch();
-        let replaced = self.shared.replace();
-        self.drain(core);
+        let replaced = self.put_another_there(core);
         let stall = Stall {
             fiber: name,
             site,
@@ -247,6 +250,28 @@ impl Supervisor<'_> {
             replaced,
         };
         report(self.shared, &stall);
+    }
+
+    /// A call of `blocking` was to be brief and is not: the core goes on without it.
+    fn end_brief_call(&self, core: &Core, site: CallSite, now: Moment) {
+        let found = core.gate.visit(|| {
+            let is_there = core.call.is_long(now).is_some();
+            is_there.then(|| core.gate.mark_stalled())
+        });
+        if found.flatten().is_some() {
+            self.shared.outside.overdue_calls.add_shared(1);
+            self.shared.brief_calls.was_long(site);
+            self.put_another_there(core);
+        }
+    }
+
+    /// In the place of the worker of `core`, which is marked as stalled. Returns whether there can be one.
+    fn put_another_there(&self, core: &Core) -> bool {
+        // This may take its time, a thread that is reaped, and nobody looks after the poller meanwhile.
+        self.shared.end_watch();
+        let replaced = self.shared.replace();
+        self.drain(core);
+        replaced
     }
 
     /// Takes what the stalled worker of `core` keeps from others.

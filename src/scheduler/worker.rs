@@ -25,9 +25,11 @@ const SPARE_AGE: Duration = Duration::from_secs(5);
 pub(crate) struct Worker<'a> {
     /// First, so that a seat is a worker.
     pub(super) seat: Seat,
-    /// The core that it holds, or null: then it runs at most one fiber, in blocking mode, up to that
+    /// The core that it may use, or null: then it runs at most one fiber, in blocking mode, up to that
     /// fiber's next scheduling point.
     pub(super) core: Cell<*const Core>,
+    /// The core, while the fiber here is in a call that keeps it; `core` is null then.
+    pub(super) kept: Cell<*const Core>,
     pub(super) shared: &'a Shared,
     /// The worker's own flow, while a fiber runs.
     pub(super) context: UnsafeCell<Context>,
@@ -120,6 +122,7 @@ impl<'a> Worker<'a> {
         Worker {
             seat: Seat::new(),
             core: Cell::new(ptr::null()),
+            kept: Cell::new(ptr::null()),
             shared,
             context: UnsafeCell::new(Context::thread()),
             post: Cell::new(Post::None),

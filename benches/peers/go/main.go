@@ -39,6 +39,7 @@ var cases = map[string]func() float64{
 	"sleepers":           sleepers,
 	"blocking":           blocking,
 	"blocking_read":      blockingRead,
+	"blocking_readers":   blockingReaders,
 	"timeout_ready":      timeoutReady,
 	"timeout_waits":      timeoutWaits,
 	"parked":             parked,

@@ -195,6 +195,15 @@ func idle() float64 {
 }
 
 func blocking() float64 {
+	return blockingTasks(func() {
+		left := syscall.Timespec{Nsec: 50_000}
+		for syscall.Nanosleep(&left, &left) == syscall.EINTR {
+		}
+	})
+}
+
+// Many tasks, each of which calls again and again.
+func blockingTasks(call func()) float64 {
 	const tasks = 50
 	each := scale(5_000, 500) / tasks
 	return timed(tasks*each, func() {
@@ -203,9 +212,7 @@ func blocking() float64 {
 		for range tasks {
 			go func() {
 				for range each {
-					left := syscall.Timespec{Nsec: 50_000}
-					for syscall.Nanosleep(&left, &left) == syscall.EINTR {
-					}
+					call()
 				}
 				all.Done()
 			}()
@@ -215,21 +222,36 @@ func blocking() float64 {
 }
 
 func blockingRead() float64 {
+	read, remove := smallFile()
+	defer remove()
+	times := scale(5_000, 500)
+	return timed(times, func() {
+		for range times {
+			read()
+		}
+	})
+}
+
+func blockingReaders() float64 {
+	read, remove := smallFile()
+	defer remove()
+	return blockingTasks(read)
+}
+
+// Returns what reads the file, and what removes it.
+func smallFile() (func(), func()) {
 	const size = 1_000
 	file, err := os.CreateTemp("", "volt-peers-")
 	if err != nil {
 		panic(err)
 	}
-	defer os.Remove(file.Name())
 	if _, err := file.Write(make([]byte, size)); err != nil {
 		panic(err)
 	}
-	times := scale(5_000, 500)
-	return timed(times, func() {
-		for range times {
-			if text, err := os.ReadFile(file.Name()); err != nil || len(text) != size {
-				panic("the file is not what it was")
-			}
+	read := func() {
+		if text, err := os.ReadFile(file.Name()); err != nil || len(text) != size {
+			panic("the file is not what it was")
 		}
-	})
+	}
+	return read, func() { os.Remove(file.Name()) }
 }

@@ -76,6 +76,7 @@ pub const ALL: &[&Case] = &[
     &fork_join::CASE,
     &blocking::CASE,
     &blocking::READ,
+    &blocking::READERS,
     &timeout::READY,
     &timeout::WAITS,
 ];
