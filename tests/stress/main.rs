@@ -185,7 +185,9 @@ fn reconcile(world: &World, number: usize, stats: &Stats, runs: bool) -> Result<
     let (settings, total) = (&world.plan.runtimes[number], stats.total);
     let spawned = world.spawned[number].load(Ordering::SeqCst);
     let returned = total.rejoined + total.retired;
-    let left = total.stalls + if settings.before_start { total.hand_offs } else { 0 };
+    let left = total.stalls
+        + total.overdue_calls
+        + if settings.before_start { total.hand_offs } else { 0 };
     let checks = [
         ("live = 0", stats.live == 0),
         ("spawned", total.spawned == spawned),

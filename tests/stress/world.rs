@@ -206,12 +206,34 @@ impl World {
     }
 
     fn block(self: &Arc<World>, me: &mut Me) {
+        if me.rng.below(2) == 0 {
+            return self.block_briefly(me);
+        }
+        self.in_blocking(me, |me| volt::blocking(|| self.a_few_steps(me)));
+    }
+
+    /// Nearly all calls from here return at once, so that the runtime learns to keep the core for them.
+    fn block_briefly(self: &Arc<World>, me: &mut Me) {
+        for _ in 0..32 {
+            let how = me.rng.below(512);
+            let call = |me: &mut Me| {
+                volt::blocking(|| match how {
+                    0 => std::thread::sleep(Duration::from_millis(3)),
+                    1..4 => self.a_few_steps(me),
+                    _ => (),
+                });
+            };
+            self.in_blocking(me, call);
+        }
+    }
+
+    fn in_blocking(&self, me: &mut Me, call: impl FnOnce(&mut Me)) {
         if !me.pinned {
             self.blocking[me.runtime].fetch_add(1, Ordering::SeqCst);
         }
         let before = (me.pinned, me.joins);
         (me.pinned, me.joins) = (true, false);
-        volt::blocking(|| self.a_few_steps(me));
+        call(me);
         (me.pinned, me.joins) = before;
     }
 
