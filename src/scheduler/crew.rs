@@ -183,19 +183,7 @@ impl Crew {
     /// A core for a worker that has none: one that is on its way to a spare thread which has not woken for it yet,
     /// and waits on.
     pub(super) fn take_back(&self) -> Option<usize> {
-        self.change(|inner| {
-            if inner.stopping {
-                return None;
-            }
-            while let Some(spare) = inner.coming.pop() {
-                let orders = spare.orders.lock().take();
-                if let Some(Orders::Run(core)) = orders {
-                    inner.spares.push(spare);
-                    return Some(core);
-                }
-            }
-            None
-        })
+        self.change(Inner::take_back)
     }
 
     /// Lists a spare that never comes.
@@ -251,7 +239,8 @@ impl Crew {
         })
     }
 
-    /// Waits for a core; `None` if the runtime stops, or at `deadline`.
+    /// Waits for a core; `None` if the runtime stops, or at `deadline`. One that is on its way to a spare which has not
+    /// woken for it yet is taken at once: this thread is awake, and what is queued waits for the core.
     pub(super) fn wait_for_core(&self, deadline: Moment) -> Option<usize> {
         self.wait_in(|inner| &mut inner.spares, None, deadline, || ())
     }
@@ -295,8 +284,10 @@ impl Crew {
         ask: impl FnOnce(),
     ) -> Option<usize> {
         let mine = self.change(|inner| {
+            let claims = target.is_some();
             inner.target = target.unwrap_or(inner.target);
-            inner.take().ok_or_else(|| inner.wait(list))
+            let core = inner.take().or_else(|| if claims { None } else { inner.take_back() });
+            core.ok_or_else(|| inner.wait(list))
         });
         match mine {
             Ok(core) => Some(core),
@@ -398,6 +389,21 @@ impl Inner {
         let core = self.free.pop()?;
         self.running += 1;
         Some(core)
+    }
+
+    /// A core that is on its way to a spare which has not woken for it yet, and waits on.
+    fn take_back(&mut self) -> Option<usize> {
+        if self.stopping {
+            return None;
+        }
+        while let Some(spare) = self.coming.pop() {
+            let orders = spare.orders.lock().take();
+            if let Some(Orders::Run(core)) = orders {
+                self.spares.push(spare);
+                return Some(core);
+            }
+        }
+        None
     }
 
     /// Lists the calling thread; `None` if the runtime stops.

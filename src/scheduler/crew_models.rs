@@ -149,3 +149,26 @@ fn a_spare_that_leaves_takes_no_core_along() {
         assert!(!taken || (back.is_some() != got.is_some()), "{back:?}, {got:?}");
     });
 }
+
+/// One that has handed its core on waits for one, while a spare wakes for that.
+#[test]
+fn who_waits_takes_the_core_from_a_spare_or_leaves_it_to_that() {
+    check(PREEMPTIONS, || {
+        let crew = Arc::new(Crew::new(1, 1, None));
+        let theirs = Arc::clone(&crew);
+        let spare = spawn(move || {
+            let core = wait(&theirs);
+            theirs.stop();
+            core
+        });
+        let next = crew.hand_off(0);
+        let mine = if next == Some(Next::Taken) { wait(&crew) } else { Some(0) };
+        if mine.is_some() {
+            // The spare waits on: it gets the core now, or all stops.
+            assert_ne!(crew.hand_off(0), None, "it was not held here");
+            crew.stop();
+        }
+        let theirs = spare.join().unwrap();
+        assert!(mine.is_some() || theirs == Some(0), "{next:?}, {mine:?}, {theirs:?}");
+    });
+}

@@ -1,6 +1,7 @@
 //! Who blocks hands its core on, and is back before anybody has come for it.
 
 use super::{Config, bench, config};
+use crate::primitives::clock::Moment;
 use crate::scheduler::crew::{Crew, Next};
 use std::panic::Location;
 
@@ -18,6 +19,19 @@ fn a_core_that_nobody_has_come_for_is_taken_back() {
     assert_eq!(crew.hand_off(0), Some(Next::Taken));
     crew.stop();
     assert_eq!(crew.take_back(), None, "it all stops");
+}
+
+/// To wake takes long where a processor has to wake for it, and what is queued waits meanwhile.
+#[test]
+fn a_thread_that_needs_a_core_takes_it_from_one_that_has_not_woken() {
+    let crew = Crew::new(2, 2, None);
+    crew.list_sleeper();
+    assert_eq!(crew.hand_off(0), Some(Next::Taken));
+    assert_eq!(crew.wait_for_core(Moment::PAST), Some(0));
+    assert_eq!(crew.wait_for_core(Moment::PAST), None, "none is on its way");
+    assert_eq!(crew.hand_off(1), Some(Next::Taken), "the sleeper waits again");
+    assert_eq!(crew.claim_core(2, Moment::PAST, || ()), None, "it waits for one that is given up");
+    assert_eq!((crew.take_back(), crew.running()), (Some(1), (2, 2)));
 }
 
 /// Not if it comes to run what is queued, or to look at sockets and timers; nor for a fiber that should not
