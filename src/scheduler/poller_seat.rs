@@ -75,12 +75,12 @@ impl PollerSeat {
         Moment::from_nanos(self.left.load(Ordering::Relaxed))
     }
 
-    /// From now on the caller looks after the seat.
     /// As `is_watched`, where nothing depends on it but how soon somebody looks.
     pub(super) fn seems_watched(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }
 
+    /// From now on the caller looks after the seat.
     pub(crate) fn watch(&self) {
         self.watched.store(true, Ordering::Relaxed);
     }
