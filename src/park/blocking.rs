@@ -58,13 +58,11 @@ pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
     unsafe { Shared::of(fiber).as_ref() }.inspect(|shared| shared.blocked_for(site, time));
     let kept = pin.end();
     drop(room);
-    if kept {
-        charge_for(fiber, time);
-    }
+    charge_for(fiber, if kept { time } else { Duration::ZERO });
     result
 }
 
-/// What a fiber did with the core in its hand counts as operations: as many as fill that time otherwise.
+/// A call is an operation; what a fiber did with the core in its hand counts as many as fill that time otherwise.
 fn charge_for(fiber: FiberPtr, time: Duration) {
     const OPERATION: u128 = 150;
     // SAFETY: a fiber runs on a worker; the seat is valid until the next switch.

@@ -349,7 +349,8 @@ pub(crate) unsafe fn end_call() -> bool {
 
 /// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, or if nobody would miss one
 /// whose new thread has not come yet, and through the injector otherwise. So does one whose worker has been replaced
-/// and has its core still: the worker sees to itself first.
+/// and has its core still: the worker sees to itself first. Where fibers cannot leave their thread it goes on up to its
+/// next scheduling point, as after a stall.
 ///
 /// # Safety
 ///
@@ -358,10 +359,11 @@ pub(crate) unsafe fn end_call() -> bool {
 pub(crate) unsafe fn regain_core(fiber: FiberPtr) {
     // SAFETY: as above.
     let worker = unsafe { &*Worker::current() };
-    if !worker.is_vacated() {
+    let has_core = worker.core().is_some();
+    if !worker.is_vacated() || has_core && worker.shared.config.migrate == Migrate::BeforeStart {
         return;
     }
-    let core = if worker.core().is_some() { None } else { worker.shared.core_again(fiber.site) };
+    let core = if has_core { None } else { worker.shared.core_again(fiber.site) };
     match core {
         Some(core) => {
             worker.end_blocking_run();
