@@ -321,6 +321,29 @@ fn under_before_start_fibers_find_their_thread_again() {
     });
 }
 
+/// Nobody else can run them, and who blocks again and again has its worker's thread.
+#[test]
+fn under_before_start_who_blocks_again_and_again_lets_others_run() {
+    within(LONG, || {
+        let builder = Builder::new().workers(1).migrate(Migrate::BeforeStart).stall_period(None);
+        builder.build().unwrap().run(|| {
+            let (here, ready) = (here(), Arc::new(AtomicBool::new(false)));
+            let theirs = Arc::clone(&ready);
+            let other = volt::go(move || {
+                let home = self::here();
+                volt::yield_now();
+                theirs.store(true, Ordering::SeqCst);
+                home
+            });
+            volt::yield_now(); // it has begun, and cannot leave
+            while !ready.load(Ordering::SeqCst) {
+                volt::blocking(|| ());
+            }
+            assert_eq!(other.join().unwrap(), here);
+        });
+    });
+}
+
 /// Fibers from outside stand in the worker's mailbox when it is handed on; they have no home yet.
 #[test]
 fn under_before_start_what_has_not_started_runs_elsewhere() {

@@ -68,6 +68,25 @@ fn setter() -> (Arc<AtomicBool>, volt::JoinHandle<()>) {
     (flag, volt::go(move || theirs.store(true, Ordering::SeqCst)))
 }
 
+/// Makes a call that keeps the core of the only worker and blocks until another fiber has run; then it does `more`.
+/// Returns what was counted before and after, with no scheduling point of this fiber in between or since.
+fn overdue(more: impl Fn()) -> (WorkerStats, WorkerStats) {
+    loop {
+        learn();
+        let (flag, setter) = setter();
+        let before = total();
+        call(|| {
+            block_until(&flag);
+            more();
+        });
+        let after = total();
+        drop(setter);
+        if after.brief_calls == before.brief_calls + 1 {
+            return (before, after);
+        }
+    }
+}
+
 #[test]
 fn a_place_is_learned_and_then_nothing_is_handed_on() {
     within(LONG, || {
@@ -80,19 +99,9 @@ fn a_place_is_learned_and_then_nothing_is_handed_on() {
 fn a_call_that_turns_out_long_loses_the_core_and_is_no_stall() {
     within(LONG, || {
         builder(1).build().unwrap().run(|| {
-            loop {
-                learn();
-                let (flag, setter) = setter();
-                let before = total();
-                call(|| block_until(&flag));
-                let after = total();
-                setter.join().unwrap();
-                if after.brief_calls == before.brief_calls + 1 {
-                    assert_eq!(after.overdue_calls, before.overdue_calls + 1);
-                    assert_eq!(after.hand_offs, before.hand_offs);
-                    break;
-                }
-            }
+            let (before, after) = overdue(|| ());
+            assert_eq!(after.overdue_calls, before.overdue_calls + 1);
+            assert_eq!(after.hand_offs, before.hand_offs);
             assert_eq!(total().stalls, 0);
             assert_eq!(Handle::current().blocking_sites(), []);
             // It has to be paid for: the next call is not trusted.
@@ -108,25 +117,11 @@ fn a_call_that_turns_out_long_loses_the_core_and_is_no_stall() {
 fn who_has_lost_the_core_and_waits_inside_goes_on_among_the_others() {
     within(LONG, || {
         builder(1).build().unwrap().run(|| {
-            loop {
-                learn();
-                let (flag, setter) = setter();
-                let before = total();
-                call(|| {
-                    block_until(&flag);
-                    volt::sleep(Duration::from_millis(1));
-                });
-                let after = total();
-                setter.join().unwrap();
-                if after.brief_calls == before.brief_calls + 1 {
-                    // Without a scheduling point of this fiber.
-                    until("the old worker to be back", || {
-                        let now = total();
-                        now.rejoined + now.retired > before.rejoined + before.retired
-                    });
-                    break;
-                }
-            }
+            let (before, _) = overdue(|| volt::sleep(Duration::from_millis(1)));
+            until("the old worker to be back", || {
+                let now = total();
+                now.rejoined + now.retired > before.rejoined + before.retired
+            });
         });
     });
 }
@@ -186,6 +181,27 @@ fn who_reads_from_a_socket_inside_hands_the_core_on() {
             ours.flush().unwrap();
             drop(ours);
             echo.join().unwrap();
+        });
+    });
+}
+
+/// A runtime on one thread waits for its last fiber, which waits for one of this worker.
+#[test]
+fn who_shuts_a_runtime_down_inside_hands_the_core_on() {
+    within(LONG, || {
+        builder(1).build().unwrap().run(|| {
+            let shuts_down = || {
+                let (flag, setter) = setter();
+                let inner = Builder::new_current_thread().build().unwrap();
+                drop(inner.go(move || {
+                    while !flag.load(Ordering::SeqCst) {
+                        volt::yield_now();
+                    }
+                }));
+                call(|| inner.shutdown(LONG).unwrap());
+                setter.join().unwrap();
+            };
+            assert_eq!(undisturbed(shuts_down), 1);
         });
     });
 }

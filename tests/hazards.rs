@@ -182,6 +182,29 @@ fn a_wait_in_a_signal_handler_is_refused() {
     assert_eq!(left.signal(), Some(libc::SIGABRT), "a panic cannot leave a handler: {left:?}");
 }
 
+/// There the worker's core is at hand, and would be handed on from the wrong stack.
+#[test]
+fn a_wait_in_a_signal_handler_beside_a_brief_call_is_refused() {
+    let left = child("a_wait_in_a_signal_handler_beside_a_brief_call_is_refused", &[], || {
+        handle_sigprof();
+        let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+        runtime.run(|| {
+            let kept = || volt::runtime::Handle::current().stats().total.brief_calls;
+            loop {
+                let before = kept();
+                volt::blocking(|| {
+                    if kept() != before {
+                        // SAFETY: delivered to this thread before the call returns.
+                        unsafe { libc::raise(libc::SIGPROF) };
+                    }
+                });
+            }
+        });
+    });
+    assert!(left.text.contains("a wait (sleep) inside a signal handler"), "{left:?}");
+    assert_eq!(left.signal(), Some(libc::SIGABRT), "a panic cannot leave a handler: {left:?}");
+}
+
 #[test]
 fn a_wait_in_a_forked_child_is_refused() {
     let left = child("a_wait_in_a_forked_child_is_refused", &[], || {

@@ -228,7 +228,7 @@ impl Source {
             match operation(self.fd.as_fd()) {
                 Ok((result, _)) => return Ok(result),
                 Err(Errno::AGAIN) => {
-                    park::begin_to_block();
+                    park::begin_to_block(wanted.reason);
                     poll_on_thread(self.fd.as_fd(), wanted, deadline)?;
                 }
                 Err(Errno::INTR) => {}

@@ -74,8 +74,7 @@ fn charge_for(fiber: FiberPtr, time: Duration) {
 
 /// The fiber keeps its thread anyway: it is in `blocking` or `pinned`, or unwinding.
 fn in_place<T>(fiber: FiberPtr, f: impl FnOnce() -> T) -> T {
-    // SAFETY: the calling fiber, on its worker.
-    unsafe { scheduler::hand_off(fiber) };
+    super::hand_off(fiber, "blocking");
     f()
 }
 
@@ -119,8 +118,7 @@ struct Pin(FiberPtr);
 
 impl Pin {
     fn new(fiber: FiberPtr) -> Pin {
-        // SAFETY: the calling fiber, on its worker.
-        unsafe { scheduler::hand_off(fiber) };
+        super::hand_off(fiber, "blocking");
         Pin::here(fiber)
     }
 

@@ -211,8 +211,7 @@ impl Parking {
         match &self.0 {
             Who::Fiber(fiber) => park_fiber(*fiber, wait),
             Who::Blocking(fiber) => {
-                // SAFETY: the calling fiber, on its worker.
-                unsafe { scheduler::hand_off(*fiber) };
+                hand_off(*fiber, wait.reason);
                 let ends = wait.ends();
                 let refused = Ends::CANCEL.only_if(thread::panicking());
                 fiber.wait_blocking(ends.but(refused), wait.deadline)
@@ -286,11 +285,20 @@ fn off_stack(reason: &str) -> ! {
 
 /// Who keeps its thread waits for somebody in a way of its own: others take its worker's place, if it is a fiber. One that
 /// unwinds holds on to that until it waits.
-pub(crate) fn begin_to_block() {
-    if let Some(fiber) = fiber::current().filter(|_| !thread::panicking()) {
-        // SAFETY: the calling fiber, on its worker.
-        unsafe { scheduler::hand_off(fiber) };
+pub(crate) fn begin_to_block(reason: &str) {
+    if let Some(fiber) = fiber::current().filter(|fiber| stays(*fiber) && !thread::panicking()) {
+        hand_off(fiber, reason);
     }
+}
+
+/// The calling fiber is about to block its thread: its worker's core goes on without it, if it has that still.
+fn hand_off(fiber: FiberPtr, reason: &str) {
+    // SAFETY: the calling fiber, on its worker.
+    if unsafe { scheduler::holds_core() } {
+        check_stack(fiber, reason);
+    }
+    // SAFETY: as above.
+    unsafe { scheduler::hand_off(fiber) };
 }
 
 /// Refuses waits in a `fork`ed child, which has none of the threads that would end them.
@@ -351,7 +359,7 @@ pub(crate) fn yield_now() {
         Some(fiber) => unsafe { scheduler::yield_now(fiber) },
         None => {
             // Whom it waits for may be a fiber of its own worker.
-            begin_to_block();
+            begin_to_block("yield");
             thread::yield_now();
         }
     }

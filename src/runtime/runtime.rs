@@ -215,6 +215,7 @@ impl Runtime {
 
     fn end(&self, deadline: Moment) -> Result<(), ShutdownError> {
         let shared = self.shared();
+        park::begin_to_block("shutdown");
         if deadline > Moment::now() {
             match &self.driven {
                 // One of its own fibers cannot drive it besides.

@@ -319,6 +319,17 @@ pub(crate) unsafe fn hand_off(fiber: FiberPtr) {
     }
 }
 
+/// Does the worker of the calling fiber have its core still, set aside or in use?
+///
+/// # Safety
+///
+/// As [`hand_off`].
+pub(crate) unsafe fn holds_core() -> bool {
+    // SAFETY: as above.
+    let worker = unsafe { &*Worker::current() };
+    !worker.kept.get().is_null() || !worker.is_vacated()
+}
+
 /// The calling fiber is about to call what may block its thread, at `site`. True if that is expected to be brief: then
 /// the core is set aside meanwhile, to be handed on if the fiber waits in there, or to be taken from it by the supervisor.
 ///

@@ -51,7 +51,7 @@ pub(crate) use census::LISTED;
 pub(crate) use config::{Config, DeadlockHook, Hook, StallHook};
 pub use config::{Migrate, Placement};
 pub use deadlock::Deadlock;
-pub(crate) use hand_off::{end_call, hand_off, keep_core, regain_core};
+pub(crate) use hand_off::{end_call, hand_off, holds_core, keep_core, regain_core};
 pub(crate) use heirs::bequeath;
 pub(crate) use join::start_to_join;
 pub use limit::BlockingStats;
