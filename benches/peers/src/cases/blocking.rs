@@ -128,17 +128,23 @@ fn times(run: Run) -> u32 {
 }
 
 fn volt_read(run: Run) -> f64 {
-    on_volt(run, move || {
-        let path = small_file();
-        let mut sampler = run.sampler(times(run));
-        while sampler.again() {
-            let start = Instant::now();
-            (0..times(run)).for_each(|_| volt::blocking(|| read(&path)));
-            sampler.add(start.elapsed());
-        }
-        std::fs::remove_file(&path).unwrap();
-        sampler.figure()
-    })
+    on_volt(run, move || read_again_and_again(run, |path| volt::blocking(|| read(path))))
+}
+
+fn threads_read(run: Run) -> f64 {
+    on_threads(run, move || read_again_and_again(run, read))
+}
+
+fn read_again_and_again(run: Run, read: impl Fn(&PathBuf)) -> f64 {
+    let path = small_file();
+    let mut sampler = run.sampler(times(run));
+    while sampler.again() {
+        let start = Instant::now();
+        (0..times(run)).for_each(|_| read(&path));
+        sampler.add(start.elapsed());
+    }
+    std::fs::remove_file(&path).unwrap();
+    sampler.figure()
 }
 
 fn tokio_read(run: Run) -> f64 {
@@ -151,20 +157,6 @@ fn tokio_read(run: Run) -> f64 {
                 let path = path.clone();
                 tokio::task::spawn_blocking(move || read(&path)).await.unwrap();
             }
-            sampler.add(start.elapsed());
-        }
-        std::fs::remove_file(&path).unwrap();
-        sampler.figure()
-    })
-}
-
-fn threads_read(run: Run) -> f64 {
-    on_threads(run, move || {
-        let path = small_file();
-        let mut sampler = run.sampler(times(run));
-        while sampler.again() {
-            let start = Instant::now();
-            (0..times(run)).for_each(|_| read(&path));
             sampler.add(start.elapsed());
         }
         std::fs::remove_file(&path).unwrap();
