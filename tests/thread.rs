@@ -710,3 +710,49 @@ fn many_scopes_at_once() {
         assert_eq!(total.into_inner(), 2400);
     });
 }
+
+/// How often the calling thread has given its processor up to wait.
+#[cfg(target_os = "linux")]
+fn sleeps() -> i64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: plain data, which the call fills.
+    unsafe {
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()), 0);
+        usage.assume_init().ru_nvcsw
+    }
+}
+
+/// A sleep and a wake cost more than some microseconds on the processor, during which the permit comes. A thread
+/// that went to sleep at once would do so nearly each time: it is given the time for that.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_plain_thread_does_not_sleep_before_a_wait_of_two_microseconds() {
+    const IN_A_ROW: u32 = 10;
+    within(LONG, || {
+        let turns = Arc::new(AtomicUsize::new(0));
+        let (theirs, (tell, told)) = (Arc::clone(&turns), channel());
+        let waiter = std::thread::spawn(move || {
+            tell.send(thread::current()).unwrap();
+            let mut awake = 0;
+            while awake < IN_A_ROW {
+                let before = sleeps();
+                theirs.fetch_add(1, Ordering::SeqCst);
+                thread::park();
+                awake = if sleeps() == before { awake + 1 } else { 0 };
+            }
+        });
+        let (waits, mut seen) = (told.recv().unwrap(), 0);
+        while !waiter.is_finished() {
+            let now = turns.load(Ordering::SeqCst);
+            if now == seen {
+                std::thread::yield_now();
+                continue;
+            }
+            seen = now;
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_micros(2) {}
+            waits.unpark();
+        }
+        waiter.join().unwrap();
+    });
+}

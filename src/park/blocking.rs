@@ -18,7 +18,7 @@ use std::time::Duration;
 ///
 /// A call costs up to ten microseconds, for the wake of a thread. So the runtime learns, place by place in the program,
 /// which calls return in less than 20 us, as reads of files in the page cache do: after 16 of them the worker keeps its core
-/// for the next, which costs a tenth of a microsecond. One that is long after all loses the core when `f` waits for
+/// for the next, which costs 0.15 us. One that is long after all loses the core when `f` waits for
 /// something of volt's, or at a look of the supervisor, which comes within a quarter of its
 /// [period](crate::runtime::Builder::stall_period), 25 ms unless set; where that is longer, or where there is none, no call
 /// keeps the core. Until then others wait, but for those whom free workers take over; and for as long as that
