@@ -37,6 +37,7 @@ var cases = map[string]func() float64{
 	"fork_join":          forkJoin,
 	"wake_bursts":        wakeBursts,
 	"sleepers":           sleepers,
+	"cancel":             cancelAll,
 	"blocking":           blocking,
 	"blocking_read":      blockingRead,
 	"blocking_readers":   blockingReaders,

@@ -114,6 +114,29 @@ func sleepers() float64 {
 	return nanos/1e6 - 100
 }
 
+func cancelAll() float64 {
+	count := scale(100_000, 1_000)
+	return sample(count, func() time.Duration {
+		var all sync.WaitGroup
+		all.Add(count)
+		ctx, cancel := context.WithCancel(context.Background())
+		for range count {
+			go func() {
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Hour):
+				}
+				all.Done()
+			}()
+		}
+		time.Sleep(500 * time.Millisecond)
+		start := time.Now()
+		cancel()
+		all.Wait()
+		return time.Since(start)
+	})
+}
+
 const (
 	times = 50_000
 	far   = time.Minute

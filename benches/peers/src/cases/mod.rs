@@ -3,6 +3,7 @@
 
 mod actor;
 mod blocking;
+mod cancel;
 mod case;
 mod chained_spawn;
 mod channel_round_trip;
@@ -74,6 +75,7 @@ pub const ALL: &[&Case] = &[
     &actor::CASE,
     &fan_out::CASE,
     &fork_join::CASE,
+    &cancel::CASE,
     &blocking::CASE,
     &blocking::READ,
     &blocking::READERS,
