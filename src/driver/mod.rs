@@ -10,6 +10,8 @@
 //! 3. Waiters are linked and settled under the lock of their registration or of their timer shard.
 
 mod alarm;
+#[cfg_attr(any(target_os = "linux", target_os = "android"), path = "exact_linux.rs")]
+mod exact;
 mod poller;
 mod registration;
 mod slot;

@@ -1,6 +1,7 @@
 //! The poller: one thread at a time turns it, waits in it, or interrupts the one who waits.
 
 use super::alarm::Alarm;
+use super::exact;
 use super::registration::Registration;
 use super::slots::Slots;
 use super::timers::Timers;
@@ -15,6 +16,8 @@ use std::time::Duration;
 /// Events fetched by one call, half of a worker's ring: what is beyond stays ready in the kernel, where
 /// the next worker that looks finds it.
 const EVENTS: usize = 128;
+/// Waits for timers that end are as far apart.
+const APART: Duration = Duration::from_millis(1);
 const WAKER: Token = Token(usize::MAX);
 
 /// The driver of one runtime.
@@ -35,6 +38,8 @@ pub(crate) struct Driver {
 struct Inner {
     poll: Poll,
     events: Events,
+    /// When a wait for a timer was over last.
+    timed_out: Moment,
 }
 
 /// The right to turn the driver (the room's invariant 1).
@@ -47,8 +52,9 @@ impl Driver {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, WAKER)?;
+        let events = Events::with_capacity(EVENTS);
         Ok(Arc::new(Driver {
-            role: Mutex::new(Inner { poll, events: Events::with_capacity(EVENTS) }),
+            role: Mutex::new(Inner { poll, events, timed_out: Moment::PAST }),
             registry,
             waker,
             slots: Slots::new(),
@@ -88,13 +94,34 @@ impl Driver {
     ) {
         let wake_at = self.alarm.set(|| self.timers.next_deadline().min(until()));
         let timeout = (wake_at != Moment::NEVER).then(|| wake_at.since(now));
-        self.poll(role, timeout, settled);
+        let is_timers = wake_at >= self.timers.next_deadline();
+        match timeout.filter(|timeout| is_timers && exact::is_worth_it(*timeout)) {
+            Some(timeout) => self.wait_exactly(role, now, timeout, settled),
+            None => self.poll(role, timeout, settled),
+        }
         self.alarm.clear();
         self.timers.expire(Moment::now(), settled);
     }
 
+    /// At most so long, or until a millisecond after this was over last: timers that are near to each other share a wake
+    /// where all sleep, which costs more than what they wake.
+    fn wait_exactly(
+        &self,
+        role: &mut Role<'_>,
+        now: Moment,
+        timeout: Duration,
+        settled: &mut Batch,
+    ) {
+        let Inner { poll, timed_out, .. } = &mut *role.0;
+        let timeout = timeout.max(timed_out.saturating_add(APART).since(now));
+        match exact::wait(poll, timeout) {
+            true => self.poll(role, Some(Duration::ZERO), settled),
+            false => *timed_out = Moment::now(),
+        }
+    }
+
     fn poll(&self, role: &mut Role<'_>, timeout: Option<Duration>, settled: &mut Batch) {
-        let Inner { poll, events } = &mut *role.0;
+        let Inner { poll, events, .. } = &mut *role.0;
         if let Err(error) = poll.poll(events, timeout) {
             // A signal; anything else is a bug of ours, and nothing that waiting longer would mend.
             assert!(error.kind() == io::ErrorKind::Interrupted, "the poller failed: {error}");

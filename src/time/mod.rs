@@ -49,9 +49,10 @@ pub fn after(duration: Duration) -> Instant {
 
 /// Waits for `duration`; a fiber leaves its worker to others meanwhile, a plain thread sleeps.
 ///
-/// A deadline is never early. It is late by less than 0.1 ms while workers are busy, and by up to a
-/// millisecond more when the process was idle. A zero duration yields, and waits no longer. A cancel ends the sleep,
-/// and the fiber [unwinds](crate::cancel).
+/// A deadline is never early. It is late by less than 0.1 ms while workers are busy. Where all sleep, the wake of a
+/// processor comes on top, and up to a millisecond if another deadline was over within the last one, or if this one is
+/// more than 20 ms away. A zero duration yields, and waits no longer. A cancel ends the sleep, and the fiber
+/// [unwinds](crate::cancel).
 ///
 /// ```
 /// use std::time::{Duration, Instant};

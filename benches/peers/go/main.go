@@ -37,6 +37,7 @@ var cases = map[string]func() float64{
 	"fork_join":          forkJoin,
 	"wake_bursts":        wakeBursts,
 	"sleepers":           sleepers,
+	"nap":                nap,
 	"cancel":             cancelAll,
 	"blocking":           blocking,
 	"blocking_read":      blockingRead,

@@ -114,6 +114,15 @@ func sleepers() float64 {
 	return nanos/1e6 - 100
 }
 
+func nap() float64 {
+	naps := scale(500, 20)
+	start := time.Now()
+	for range naps {
+		time.Sleep(time.Millisecond)
+	}
+	return float64((time.Since(start)/time.Duration(naps) - time.Millisecond).Microseconds())
+}
+
 func cancelAll() float64 {
 	count := scale(100_000, 1_000)
 	return sample(count, func() time.Duration {

@@ -83,3 +83,66 @@ fn nobody_sleeps_in_the_poller_while_timers_are_due() {
     }
     assert!(turns >= 3, "{turns} turns have settled all");
 }
+
+const MILLI: Duration = Duration::from_millis(1);
+/// Long enough for a wait that is to the millisecond.
+const FAR: Duration = Duration::from_millis(15);
+
+fn wait(driver: &Driver) {
+    let mut role = driver.try_role().expect("nobody else turns it");
+    driver.wait(&mut role, Moment::now(), || Moment::NEVER, &mut Batch::new());
+}
+
+/// The kernel's poller counts in milliseconds, and two of them it was.
+#[test]
+fn a_timer_alone_is_as_punctual_as_the_systems() {
+    let driver = Driver::new(1).unwrap();
+    let ours = || {
+        let begun = Moment::now();
+        let _armed = arm(&driver.timers, 0, 1, begun.saturating_add(MILLI));
+        while driver.timers.len() > 0 {
+            wait(&driver);
+        }
+        Moment::now().since(begun)
+    };
+    // Between two of ours, which then are more than a millisecond apart.
+    let theirs = || {
+        let begun = Moment::now();
+        std::thread::sleep(MILLI);
+        Moment::now().since(begun)
+    };
+    let (mut ours, mut theirs): (Vec<_>, Vec<_>) = (0..100).map(|_| (ours(), theirs())).unzip();
+    ours.sort_unstable();
+    theirs.sort_unstable();
+    assert!(ours[0] >= MILLI);
+    assert!(ours[50] < theirs[50] + MILLI / 2, "{:?}, a thread {:?}", ours[50], theirs[50]);
+}
+
+#[test]
+fn timers_that_are_near_to_each_other_share_a_wake() {
+    const COUNT: u32 = 40;
+    let driver = Driver::new(1).unwrap();
+    let begun = Moment::now();
+    let due = |i: u32| begun.saturating_add(MILLI / 10 * i);
+    let _armed: Vec<_> = (1..=COUNT).map(|i| arm(&driver.timers, 0, 1, due(i))).collect();
+    let mut waits = 0;
+    while driver.timers.len() > 0 {
+        wait(&driver);
+        waits += 1;
+    }
+    assert!(Moment::now() >= due(COUNT));
+    assert!(waits <= 6, "{waits} waits for the timers of 4 ms");
+}
+
+#[test]
+fn an_interrupt_ends_a_wait_for_a_near_timer() {
+    let driver = Driver::new(1).unwrap();
+    let begun = Moment::now();
+    let _armed = arm(&driver.timers, 0, 1, begun.saturating_add(FAR));
+    driver.interrupt();
+    wait(&driver);
+    assert_eq!(driver.timers.len(), 1, "{:?}", Moment::now().since(begun));
+    wait(&driver);
+    assert_eq!(driver.timers.len(), 0, "the interrupt was taken");
+    assert!(Moment::now().since(begun) >= FAR);
+}

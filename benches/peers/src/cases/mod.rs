@@ -17,6 +17,7 @@ mod http;
 mod idle;
 mod many_producers;
 mod mutex;
+mod nap;
 mod outside;
 mod outside_join;
 mod paced;
@@ -76,6 +77,7 @@ pub const ALL: &[&Case] = &[
     &fan_out::CASE,
     &fork_join::CASE,
     &cancel::CASE,
+    &nap::CASE,
     &blocking::CASE,
     &blocking::READ,
     &blocking::READERS,

@@ -1,0 +1,66 @@
+//! A fiber sleeps for a millisecond, again and again, and nothing else runs.
+
+use std::time::{Duration, Instant};
+
+use super::{Bar, Case, Part, Row, Unit};
+use crate::peer::{Peer, on_may, on_threads, on_tokio, on_volt};
+use crate::run::Run;
+
+pub const CASE: Case = Case {
+    name: "nap",
+    part: Part::Beside,
+    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::May, may), (Peer::Threads, threads)],
+    rows: &[Row {
+        key: "figure",
+        title: "a sleep of 1 ms, over that",
+        unit: Unit::Micros,
+        bar: Bar::NotSlower,
+    }],
+    note: "One fiber sleeps for 1 ms 500 times, and nothing else runs: what a sleep takes more.",
+    ..Case::INSIDE
+};
+
+const NAP: Duration = Duration::from_millis(1);
+
+fn naps(run: Run) -> u32 {
+    run.scale(500, 20)
+}
+
+/// Microseconds that each took too long.
+fn over(naps: u32, start: Instant) -> f64 {
+    (start.elapsed() / naps).saturating_sub(NAP).as_secs_f64() * 1e6
+}
+
+fn volt(run: Run) -> f64 {
+    on_volt(run, move || {
+        let start = Instant::now();
+        (0..naps(run)).for_each(|_| volt::sleep(NAP));
+        over(naps(run), start)
+    })
+}
+
+fn tokio(run: Run) -> f64 {
+    on_tokio(run, async move {
+        let start = Instant::now();
+        for _ in 0..naps(run) {
+            tokio::time::sleep(NAP).await;
+        }
+        over(naps(run), start)
+    })
+}
+
+fn may(run: Run) -> f64 {
+    on_may(run, move || {
+        let start = Instant::now();
+        (0..naps(run)).for_each(|_| may::coroutine::sleep(NAP));
+        over(naps(run), start)
+    })
+}
+
+fn threads(run: Run) -> f64 {
+    on_threads(run, || {
+        let start = Instant::now();
+        (0..naps(run)).for_each(|_| std::thread::sleep(NAP));
+        over(naps(run), start)
+    })
+}
