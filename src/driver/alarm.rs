@@ -1,4 +1,5 @@
-//! Until when the one in the poller sleeps: no deadline is slept over.
+//! Until when the one in the poller sleeps: no deadline is slept over, but for the millisecond by which the sleep itself may
+//! be late.
 //!
 //! # Protocol
 //!

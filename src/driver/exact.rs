@@ -7,6 +7,6 @@ pub(super) fn is_worth_it(_timeout: Duration) -> bool {
     false
 }
 
-pub(super) fn wait(_poll: &Poll, _timeout: Duration) -> bool {
-    true
+pub(super) fn wait(_poll: &Poll, _timeout: Duration) -> Option<bool> {
+    None
 }

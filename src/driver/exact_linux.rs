@@ -7,6 +7,7 @@
 
 use mio::Poll;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -17,11 +18,15 @@ pub(super) fn is_worth_it(timeout: Duration) -> bool {
     !timeout.is_zero() && timeout < LONG
 }
 
-/// Waits until `poll` has events, or for `timeout`. True if it may have some.
-pub(super) fn wait(poll: &Poll, timeout: Duration) -> bool {
+/// Waits until `poll` has events, or for `timeout`, which is worth it. Are there any? `None` if the system refuses to say.
+pub(super) fn wait(poll: &Poll, timeout: Duration) -> Option<bool> {
     // SAFETY: the descriptor is open for as long as `poll` is there.
     let fd = unsafe { BorrowedFd::borrow_raw(poll.as_raw_fd()) };
     let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
-    // A signal ends the wait too; what is wrong otherwise, the poller's own wait will say.
-    rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) != Ok(0)
+    match rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
+        Ok(count) => Some(count > 0),
+        // A signal ends the wait, as it does the poller's own.
+        Err(Errno::INTR) => Some(true),
+        Err(_) => None,
+    }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Events fetched by one call, half of a worker's ring: what is beyond stays ready in the kernel, where
 /// the next worker that looks finds it.
 const EVENTS: usize = 128;
-/// Waits for timers that end are as far apart.
+/// From the end of one wait for a timer to that of the next, at least.
 const APART: Duration = Duration::from_millis(1);
 const WAKER: Token = Token(usize::MAX);
 
@@ -94,8 +94,10 @@ impl Driver {
     ) {
         let wake_at = self.alarm.set(|| self.timers.next_deadline().min(until()));
         let timeout = (wake_at != Moment::NEVER).then(|| wake_at.since(now));
-        let is_timers = wake_at >= self.timers.next_deadline();
-        match timeout.filter(|timeout| is_timers && exact::is_worth_it(*timeout)) {
+        let is_exact = |timeout: &Duration| {
+            exact::is_worth_it(*timeout) && wake_at >= self.timers.next_deadline()
+        };
+        match timeout.filter(is_exact) {
             Some(timeout) => self.wait_exactly(role, now, timeout, settled),
             None => self.poll(role, timeout, settled),
         }
@@ -103,8 +105,8 @@ impl Driver {
         self.timers.expire(Moment::now(), settled);
     }
 
-    /// At most so long, or until a millisecond after this was over last: timers that are near to each other share a wake
-    /// where all sleep, which costs more than what they wake.
+    /// For `timeout`, or for what is left of [`APART`]: timers that are near to each other share a wake, which costs
+    /// more than what they do then.
     fn wait_exactly(
         &self,
         role: &mut Role<'_>,
@@ -113,10 +115,12 @@ impl Driver {
         settled: &mut Batch,
     ) {
         let Inner { poll, timed_out, .. } = &mut *role.0;
-        let timeout = timeout.max(timed_out.saturating_add(APART).since(now));
+        let rest = timed_out.saturating_add(APART).since(now).min(APART);
+        let timeout = timeout.max(rest);
         match exact::wait(poll, timeout) {
-            true => self.poll(role, Some(Duration::ZERO), settled),
-            false => *timed_out = Moment::now(),
+            Some(true) => self.poll(role, Some(Duration::ZERO), settled),
+            Some(false) => *timed_out = Moment::now(),
+            None => self.poll(role, Some(timeout), settled),
         }
     }
 

@@ -49,10 +49,9 @@ pub fn after(duration: Duration) -> Instant {
 
 /// Waits for `duration`; a fiber leaves its worker to others meanwhile, a plain thread sleeps.
 ///
-/// A deadline is never early. It is late by less than 0.1 ms while workers are busy. Where all sleep, the wake of a
-/// processor comes on top, and up to a millisecond if another deadline was over within the last one, or if this one is
-/// more than 20 ms away. A zero duration yields, and waits no longer. A cancel ends the sleep, and the fiber
-/// [unwinds](crate::cancel).
+/// A deadline is never early, and late by up to a millisecond: by less than 0.1 ms where all workers are busy, and by
+/// some 0.15 ms where they sleep and timers are far between. A zero duration yields, and waits no longer. A cancel ends
+/// the sleep, and the fiber [unwinds](crate::cancel).
 ///
 /// ```
 /// use std::time::{Duration, Instant};
