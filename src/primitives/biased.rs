@@ -175,7 +175,7 @@ impl RawBiased {
     #[inline(never)]
     fn lock_plainly(&self, caller: Caller) {
         self.give_up(caller);
-        self.raw.lock();
+        self.raw.lock_patiently();
         let named = self.bias.load(Ordering::Relaxed);
         let gave_up = named == NOBODY || self.revoke(named);
         // SAFETY: the owner of `raw`.

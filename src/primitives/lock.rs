@@ -40,6 +40,12 @@ pub(super) struct RawLock {
     bed: Bed,
 }
 
+/// Rounds of a thread that stays away: some tenths of a microsecond.
+#[cfg(not(loom))]
+const AWAY: u32 = 32;
+#[cfg(loom)]
+const AWAY: u32 = 0;
+
 const FREE: u8 = 0;
 const TAKEN: u8 = 1;
 
@@ -68,6 +74,22 @@ impl RawLock {
         if !self.try_lock() {
             self.lock_slowly();
         }
+    }
+
+    /// As [`lock`](RawLock::lock), for what two threads take again and again: who comes second stays away for a while. The
+    /// other one takes some turns meanwhile, and what the lock is for goes from processor to processor once for all of them.
+    #[inline(always)]
+    pub(super) fn lock_patiently(&self) {
+        if !self.try_lock() {
+            self.stay_away();
+            self.lock_slowly();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stay_away(&self) {
+        (0..AWAY).for_each(|_| std::hint::spin_loop());
     }
 
     /// By the owner.

@@ -1,6 +1,9 @@
 package main
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+)
 
 func channelRoundTrip() float64 {
 	trips := scale(50_000, 1_000)
@@ -27,6 +30,23 @@ func channelStream() float64 {
 		go func() {
 			for i := range items {
 				stream <- i
+			}
+			close(stream)
+		}()
+		count(stream, items)
+	})
+}
+
+func unbounded() float64 {
+	items := scale(2_000_000, 20_000)
+	return timed(items, func() {
+		stream := make(chan int, 1<<16)
+		go func() {
+			for i := range items {
+				stream <- i
+				if i%1000 == 999 {
+					runtime.Gosched()
+				}
 			}
 			close(stream)
 		}()

@@ -25,6 +25,7 @@ var cases = map[string]func() float64{
 	"tree":               tree,
 	"channel_round_trip": channelRoundTrip,
 	"channel_stream":     channelStream,
+	"unbounded":          unbounded,
 	"many_producers":     manyProducers,
 	"ring":               ring,
 	"mutex":              mutex,

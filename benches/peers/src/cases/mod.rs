@@ -32,6 +32,7 @@ mod sleepers;
 mod spawn_many;
 mod timeout;
 mod tree;
+mod unbounded;
 mod unstarted;
 mod upload;
 mod wake_bursts;
@@ -61,6 +62,7 @@ pub const ALL: &[&Case] = &[
     &tree::CASE,
     &ring::CASE,
     &many_producers::CASE,
+    &unbounded::CASE,
     &wake_bursts::CASE,
     &short_connections::CASE,
     &paced::CASE,
