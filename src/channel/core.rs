@@ -196,22 +196,28 @@ impl<T> Core<T> {
     #[inline]
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut message = MaybeUninit::uninit();
-        loop {
-            let to = message.as_mut_ptr();
-            // SAFETY: room for a message.
-            match self.with(|state, wakes| unsafe { state.receive(to, wakes) }) {
-                // SAFETY: so says the answer.
-                Received::Done => return Ok(unsafe { message.assume_init() }),
-                // SAFETY: so says the answer.
-                Received::Promised if unsafe { self.collect(to) } => {
-                    // SAFETY: so says `collect`.
-                    return Ok(unsafe { message.assume_init() });
-                }
-                Received::Promised => {}
-                Received::Empty => return Err(TryRecvError::Empty),
-                Received::Disconnected => return Err(TryRecvError::Disconnected),
-            }
+        let to = message.as_mut_ptr();
+        // SAFETY: room for a message.
+        match self.with(|state, wakes| unsafe { state.receive(to, wakes) }) {
+            // SAFETY: so says the answer.
+            Received::Done => Ok(unsafe { message.assume_init() }),
+            Received::Promised => self.try_collect(),
+            Received::Empty => Err(TryRecvError::Empty),
+            Received::Disconnected => Err(TryRecvError::Disconnected),
         }
+    }
+
+    /// Takes what was promised; if that is withdrawn, what else there is.
+    #[cold]
+    #[inline(never)]
+    fn try_collect(&self) -> Result<T, TryRecvError> {
+        let mut message = MaybeUninit::uninit();
+        // SAFETY: room for a message, and the caller was promised one.
+        if unsafe { self.collect(message.as_mut_ptr()) } {
+            // SAFETY: so says `collect`.
+            return Ok(unsafe { message.assume_init() });
+        }
+        self.try_recv()
     }
 
     #[inline]
@@ -365,8 +371,9 @@ impl<T> Core<T> {
     #[cold]
     fn disconnect(&self, receivers_gone: bool) {
         // The messages are the user's: dropped without the lock, after those who wait were told.
-        let mut left = self.with(|state, wakes| state.disconnect(receivers_gone, wakes));
-        drop_all(|| left.pop_front());
+        if let Some(mut left) = self.with(|state, wakes| state.disconnect(receivers_gone, wakes)) {
+            drop_all(|| left.pop_front());
+        }
     }
 }
 

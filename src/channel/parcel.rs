@@ -26,6 +26,7 @@ impl Parcel {
     }
 
     /// Makes sure that a message of `layout` has room, and returns where. It is empty.
+    #[inline(always)]
     pub(super) fn room(&mut self, layout: Layout) -> *mut () {
         debug_assert!(self.drop.is_none(), "there is a message in it");
         let fits = |room: Layout| layout.size() <= room.size() && layout.align() <= room.align();
@@ -36,6 +37,7 @@ impl Parcel {
         self.place()
     }
 
+    #[inline(always)]
     fn place(&mut self) -> *mut () {
         match self.heap {
             Some((place, _)) if self.on_heap => place.as_ptr().cast(),
@@ -83,6 +85,22 @@ impl Parcel {
         self.drop = None;
     }
 
+    #[cold]
+    #[inline(never)]
+    fn clear(&mut self) {
+        let Some(drop) = self.drop.take() else { return self.free() };
+        struct Free<'a>(&'a mut Parcel);
+        impl Drop for Free<'_> {
+            fn drop(&mut self) {
+                self.0.free();
+            }
+        }
+        let place = self.place();
+        let _free = Free(self);
+        // SAFETY: there is a message, of the type that `fill` knew.
+        unsafe { drop(place) };
+    }
+
     fn free(&mut self) {
         if let Some((place, layout)) = self.heap.take() {
             // SAFETY: allocated so; empty.
@@ -98,18 +116,11 @@ impl fmt::Debug for Parcel {
 }
 
 impl Drop for Parcel {
+    #[inline(always)]
     fn drop(&mut self) {
-        let Some(drop) = self.drop.take() else { return self.free() };
-        struct Free<'a>(&'a mut Parcel);
-        impl Drop for Free<'_> {
-            fn drop(&mut self) {
-                self.0.free();
-            }
+        if self.drop.is_some() || self.heap.is_some() {
+            self.clear();
         }
-        let place = self.place();
-        let _free = Free(self);
-        // SAFETY: there is a message, of the type that `fill` knew.
-        unsafe { drop(place) };
     }
 }
 

@@ -159,7 +159,7 @@ impl<T, W: Party> State<T, W> {
     /// # Safety
     ///
     /// `to` is room for a message; it holds one if the answer is `Done`.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn receive(&mut self, to: *mut T, wakes: &mut Wakes<W::Wake>) -> Received {
         if let Some(message) = self.queue.pop_front() {
             // SAFETY: by the caller.
@@ -167,7 +167,25 @@ impl<T, W: Party> State<T, W> {
             self.refill(wakes);
             return Received::Done;
         }
-        while let Some(node) = self.next_rendezvous() {
+        if self.capacity == 0 {
+            // SAFETY: passed on.
+            return unsafe { self.meet(to, wakes) };
+        }
+        self.nothing()
+    }
+
+    fn nothing(&self) -> Received {
+        if self.disconnected { Received::Disconnected } else { Received::Empty }
+    }
+
+    /// Takes from a sender that waits, where messages do not wait.
+    ///
+    /// # Safety
+    ///
+    /// As for [`receive`](State::receive).
+    #[inline(never)]
+    unsafe fn meet(&mut self, to: *mut T, wakes: &mut Wakes<W::Wake>) -> Received {
+        while let Some(node) = self.senders.pop_front() {
             // SAFETY: linked until now.
             let ready = unsafe { node.as_ref() }.has_slot();
             let end = if ready { End::Done } else { End::Promised };
@@ -184,11 +202,7 @@ impl<T, W: Party> State<T, W> {
                 return if ready { Received::Done } else { Received::Promised };
             }
         }
-        if self.disconnected { Received::Disconnected } else { Received::Empty }
-    }
-
-    fn next_rendezvous(&mut self) -> Option<Node_<W>> {
-        if self.capacity == 0 { self.senders.pop_front() } else { None }
+        self.nothing()
     }
 
     /// Places became free: those who wait for one get it, in order.
@@ -385,8 +399,13 @@ impl<T, W: Party> State<T, W> {
 
     #[inline]
     fn tell(&mut self, side: Side, wakes: &mut Wakes<W::Wake>) {
+        self.end(side, End::Look, wakes);
+    }
+
+    #[inline]
+    fn end(&mut self, side: Side, end: End, wakes: &mut Wakes<W::Wake>) {
         if !self.list(side).is_empty() {
-            wakes.append(self.end_all(side, End::Look));
+            wakes.append(self.end_all(side, end));
         }
     }
 
@@ -410,12 +429,12 @@ impl<T, W: Party> State<T, W> {
         &mut self,
         receivers_gone: bool,
         wakes: &mut Wakes<W::Wake>,
-    ) -> Chunks<T> {
+    ) -> Option<Chunks<T>> {
         self.disconnected = true;
-        wakes.append(self.end_all(Side::Send, End::Disconnected));
-        wakes.append(self.end_all(Side::Receive, End::Disconnected));
-        wakes.append(self.end_all(Side::WatchSend, End::Look));
-        wakes.append(self.end_all(Side::WatchReceive, End::Look));
-        if receivers_gone { std::mem::take(&mut self.queue) } else { Chunks::new() }
+        self.end(Side::Send, End::Disconnected, wakes);
+        self.end(Side::Receive, End::Disconnected, wakes);
+        self.tell(Side::WatchSend, wakes);
+        self.tell(Side::WatchReceive, wakes);
+        receivers_gone.then(|| std::mem::take(&mut self.queue))
     }
 }
