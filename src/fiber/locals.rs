@@ -5,11 +5,14 @@
 //! made again while others are still to be dropped.
 
 use super::tls;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 
-/// A value, with the address of its `LocalKey`; `None` once it is being, or has been, dropped.
-type Entry = (usize, Option<Box<dyn Any>>);
+/// The address of a `LocalKey`, and the type of its value: keys that are no statics may share an address.
+type Key = (usize, TypeId);
+
+/// A value, of the type in its key; `None` once it is being, or has been, dropped.
+type Entry = (Key, Option<Box<dyn Any>>);
 
 /// The values of one fiber or thread. Boxed twice, since most fibers have none.
 #[derive(Debug, Default)]
@@ -21,7 +24,8 @@ impl Locals {
         Locals(None)
     }
 
-    fn get(&self, key: usize) -> Result<Option<*const dyn Any>, AccessError> {
+    #[inline]
+    fn get(&self, key: Key) -> Result<Option<*const dyn Any>, AccessError> {
         let entries = self.0.as_deref().map_or(&[][..], Vec::as_slice);
         match entries.iter().find(|(k, _)| *k == key) {
             None => Ok(None),
@@ -30,7 +34,7 @@ impl Locals {
         }
     }
 
-    fn insert(&mut self, key: usize, value: Box<dyn Any>) -> *const dyn Any {
+    fn insert(&mut self, key: Key, value: Box<dyn Any>) -> *const dyn Any {
         let entries = self.0.get_or_insert_default();
         let pointer = &raw const *value;
         entries.push((key, Some(value)));
@@ -164,17 +168,15 @@ impl<T: 'static> LocalKey<T> {
         Ok(f(unsafe { &*value }))
     }
 
-    fn key(&'static self) -> usize {
-        self as *const Self as usize
+    fn key(&'static self) -> Key {
+        (self as *const Self as usize, TypeId::of::<T>())
     }
 
+    /// The value, if it has been made. Its type is what the key says.
+    #[inline]
     fn find(&'static self) -> Result<Option<*const T>, AccessError> {
         let found = with_locals(|locals| locals.get(self.key()))??;
-        Ok(found.map(|value| {
-            // SAFETY: in the table of the calling fiber or thread, so alive.
-            let value = unsafe { &*value }.downcast_ref::<T>();
-            std::ptr::from_ref(value.expect("a fiber-local key is a static, not a const"))
-        }))
+        Ok(found.map(|value| value.cast::<T>()))
     }
 
     fn insert(&'static self, value: Box<T>) -> Result<*const T, AccessError> {
@@ -219,4 +221,36 @@ macro_rules! fiber_local {
         };
         $($crate::fiber_local! { $($rest)* })?
     };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{LocalKey, Locals};
+    use std::any::TypeId;
+
+    /// Two keys that are no statics may have one address: each finds what is of its type.
+    #[test]
+    fn a_value_is_found_by_address_and_type() {
+        let mut locals = Locals::new();
+        let (number, text) = ((8, TypeId::of::<u64>()), (8, TypeId::of::<String>()));
+        locals.insert(number, Box::new(7u64));
+        assert!(locals.get(text).unwrap().is_none());
+        locals.insert(text, Box::new(String::from("seven")));
+        // SAFETY: each is of its key's type, and in the table.
+        let found = |key| unsafe { &*locals.get(key).unwrap().unwrap() };
+        assert_eq!(found(number).downcast_ref(), Some(&7u64));
+        assert_eq!(found(text).downcast_ref(), Some(&String::from("seven")));
+    }
+
+    #[test]
+    fn a_key_that_is_a_const_has_values_of_its_type() {
+        const ZERO: &LocalKey<u64> = &LocalKey::new(Default::default);
+        const EMPTY: &LocalKey<i64> = &LocalKey::new(Default::default);
+        std::thread::spawn(|| {
+            ZERO.with(|zero| assert_eq!(*zero, 0));
+            EMPTY.with(|empty| assert_eq!(*empty, 0));
+        })
+        .join()
+        .unwrap();
+    }
 }
