@@ -168,8 +168,9 @@ impl Builder {
     /// The runtime looks when it has been quiet for some tenths of a second, and speaks only if it is
     /// certain: no fiber waits for a socket, a signal or a time, or selects over a
     /// [`Case`](crate::channel::Case) that the program has made; the process has no threads but
-    /// this runtime's and those that wait for it in volt, without a deadline. So programs with other
-    /// threads are not told, nor are those on systems without `/proc`. Nor is anybody told while a fiber
+    /// this runtime's and those that wait for it in volt, without a deadline. For a thread that does something
+    /// else it looks again, for a second and a half in all. So programs with other threads are not told, nor are
+    /// those on systems without `/proc`. Nor is anybody told while a fiber
     /// keeps its thread, in [`volt::blocking`](crate::blocking), in
     /// [`thread::pinned`](crate::thread::pinned), or in a wait while it unwinds: what it waits for there the
     /// runtime does not look at, and code that blocks may still wake others.

@@ -1,5 +1,6 @@
 //! How a worker goes to sleep and wakes: announce, look once more, sleep.
 
+use super::deadlock::{Looks, QUIET};
 use super::heirs;
 use super::hold_off::PAYS;
 use super::idle::Left;
@@ -10,9 +11,6 @@ use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack;
 use std::time::Duration;
-
-/// How long a worker without supervisor sleeps before it looks for a deadlock.
-const QUIET: Duration = Duration::from_millis(50);
 
 /// More fibers from the poller are many, however short they have been of late.
 const FEW: u64 = 8;
@@ -141,18 +139,14 @@ impl Worker<'_> {
             return None;
         }
         let dispatched = self.held().stats.dispatched.get();
-        match self.own().rest {
-            (before, true) if before == dispatched => None,
-            (before, false) if before == dispatched => {
-                self.own().rest.1 = true;
-                shared.look_for_deadlock();
-                None
-            }
-            _ => {
-                self.own().rest = (dispatched, false);
-                (shared.live() != 0).then_some(QUIET)
-            }
+        let (before, mut looks) = self.own().rest;
+        if before != dispatched {
+            self.own().rest = (dispatched, Looks::NONE);
+            return (shared.live() != 0).then_some(QUIET);
         }
+        let again = looks.next(|| shared.look_for_deadlock());
+        self.own().rest.1 = looks;
+        again
     }
 
     /// Gives back the memory of stacks that have been idle for long, when that is due; says when to

@@ -1,6 +1,7 @@
 //! What a worker owns: its queues, its bed, its counters, its stacks.
 
 use super::brief::Call;
+use super::deadlock::Looks;
 use super::gate::Gate;
 use super::hold_off::Patience;
 use super::locked_queue::LockedQueue;
@@ -68,8 +69,8 @@ pub(super) struct Own {
     pub(super) sampler: Sampler,
     /// How long it has slept last, and dispatches by then.
     pub(super) slept: (Duration, u64),
-    /// Dispatches when it last went to sleep, and whether it has looked for a deadlock since.
-    pub(super) rest: (u64, bool),
+    /// Dispatches when it last went to sleep, and its looks for a deadlock since.
+    pub(super) rest: (u64, Looks),
     /// Dispatches from the LIFO slot in a row.
     pub(super) lifo_run: u32,
     /// The ring's mark behind those who were brought there last from elsewhere: from the driver, from the injector or by
@@ -111,7 +112,7 @@ impl Core {
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
                 slept: (Duration::MAX, 0),
-                rest: (0, false),
+                rest: (0, Looks::NONE),
                 lifo_run: 0,
                 brought: 0,
                 mail_first: false,

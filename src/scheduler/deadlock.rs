@@ -7,6 +7,10 @@
 //! sleeps in such a wait itself. What it cannot see it takes for something that may wake a fiber: the
 //! threads of other runtimes, plain threads that do anything else, systems without `/proc`.
 //!
+//! A thread that is awake may yet go to sleep, as one that waits for the very fibers does which it has just spawned:
+//! so where the fibers are stuck and nothing but such a thread is in the way, it looks again some times, for a second and
+//! a half in all.
+//!
 //! A deadlock is told of once. Who looks is woken by other things too, by a worker that gives back
 //! memory say; but whom a report named must be dispatched to run again, so if none was since, the
 //! deadlock is the one that was told.
@@ -17,6 +21,36 @@ use crate::fiber;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use std::fmt;
+use std::time::Duration;
+
+/// How long a worker without supervisor sleeps before it looks, and who has to look again.
+pub(super) const QUIET: Duration = Duration::from_millis(50);
+/// So often, and each time after twice as long.
+const LOOKS: u32 = 5;
+
+/// What a look has come to.
+enum Found {
+    Nothing,
+    /// Only a thread that is awake can wake them.
+    Undecided,
+    Deadlock(Deadlock),
+}
+
+/// The looks since anything ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Looks(u32);
+
+impl Looks {
+    pub(super) const NONE: Looks = Looks(0);
+
+    /// One more, which may have to come `again`, and when. `None` if there is nothing to look for any more.
+    pub(super) fn next(&mut self, look: impl FnOnce() -> bool) -> Option<Duration> {
+        if self.0 < LOOKS {
+            self.0 = if look() { self.0 + 1 } else { LOOKS };
+        }
+        (self.0 < LOOKS).then(|| QUIET * (1 << self.0))
+    }
+}
 
 /// Every fiber waits, and nothing is left that could wake one.
 ///
@@ -62,30 +96,35 @@ impl Shared {
         self.config.on_deadlock.is_some()
     }
 
-    /// Looks, and tells whoever wants to know.
+    /// Looks, and tells whoever wants to know. `true` if another look may find what this one could not tell.
     #[cold]
-    pub(super) fn look_for_deadlock(&self) {
-        let Some(hook) = &self.config.on_deadlock else { return };
+    pub(super) fn look_for_deadlock(&self) -> bool {
+        let Some(hook) = &self.config.on_deadlock else { return false };
         // Before the search: whatever is dispatched since makes the next one another deadlock.
         let dispatched = self.dispatched();
-        let Some(deadlock) = self.find_deadlock() else { return };
+        let deadlock = match self.find_deadlock() {
+            Found::Nothing => return false,
+            Found::Undecided => return true,
+            Found::Deadlock(deadlock) => deadlock,
+        };
         // Or this one: then it is for whoever dispatched last, who looks afterwards as well.
-        if self.dispatched() != dispatched {
-            return;
-        }
-        if self.deadlock_at.swap(dispatched, Ordering::AcqRel) != dispatched {
+        if self.dispatched() == dispatched
+            && self.deadlock_at.swap(dispatched, Ordering::AcqRel) != dispatched
+        {
             fiber::forget_panics(|| hook(&deadlock));
         }
+        false
     }
 
     pub(super) fn dispatched(&self) -> u64 {
         self.counters().map(|stats| stats.dispatched.get()).sum()
     }
 
-    fn find_deadlock(&self) -> Option<Deadlock> {
-        if self.live() == 0 || !self.is_alone()? {
-            return None;
+    fn find_deadlock(&self) -> Found {
+        if self.live() == 0 {
+            return Found::Nothing;
         }
+        let Some(alone) = self.is_alone() else { return Found::Nothing };
         let now = Moment::now();
         let (mut count, mut fibers, mut stuck) = (0, Vec::new(), true);
         self.each_fiber(|fiber| {
@@ -94,12 +133,19 @@ impl Shared {
             if stuck && fibers.len() < LISTED {
                 fibers.push(fiber.report(now));
             }
-            stuck
+            // Where it cannot be certain, some of them will do.
+            stuck && (alone || count < LISTED)
         });
         // Those that were not found have not started, or are about to end.
         let all = count as u64 == self.live();
-        // Once more: a thread that was woken since was woken by a fiber that ran.
-        (stuck && all && self.is_alone()?).then_some(Deadlock { fibers, count })
+        match stuck && (all || !alone) {
+            false => Found::Nothing,
+            // Once more: a thread that was woken since was woken by a fiber that ran.
+            true if alone && self.is_alone() == Some(true) => {
+                Found::Deadlock(Deadlock { fibers, count })
+            }
+            true => Found::Undecided,
+        }
     }
 
     /// Are all threads of the process this runtime's, or asleep until somebody wakes them?

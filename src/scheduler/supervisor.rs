@@ -12,10 +12,11 @@
 //! When it wakes, and who decides that besides it, stands in `watch.rs`. Some milliseconds after the poller was left to
 //! nobody it sees to that (`poller_seat.rs`); looks at the workers are a quarter of a period apart all the same.
 //!
-//! It sleeps until a worker leaves its bed once nothing has run for two periods.
+//! It sleeps until a worker leaves its bed once nothing has run for two periods, but for looks at what may be a deadlock.
 
 use super::brief::CallSite;
 use super::core::Core;
+use super::deadlock::Looks;
 use super::shared::Shared;
 use super::watch::{IN_A_PERIOD, LINGER};
 use crate::fiber::Batch;
@@ -77,6 +78,8 @@ pub(super) struct Supervisor<'a> {
     /// The last look, and the last one since which something had run.
     looked: Moment,
     active: Option<Moment>,
+    /// Its looks for a deadlock since.
+    looks: Looks,
     /// All dispatches by the last look.
     dispatched: u64,
     /// When the next look comes, at the earliest.
@@ -93,6 +96,7 @@ impl<'a> Supervisor<'a> {
             seen: Vec::new(),
             looked: Moment::default(),
             active: None,
+            looks: Looks::NONE,
             dispatched: 0,
             next: Moment::PAST,
             seen_to: shared.poller.left(),
@@ -143,23 +147,37 @@ impl Supervisor<'_> {
             let near =
                 left.map_or(self.next, |left| self.next.min(left.saturating_add(watch.relief())));
             _ = watch.lie_down(near, far, || left.is_none() && shared.all_rest(None));
-        } else {
-            let as_before = || self.is_quiet() && shared.dispatched() == self.dispatched;
-            if watch.lie_down(self.next, Moment::NEVER, as_before) {
-                self.look_for_deadlock();
-            }
+        } else if !self.rest_for_long() {
             self.active = None;
         }
         watch.sleep();
     }
 
-    /// The hook may take its time: nobody counts on the supervisor meanwhile.
-    fn look_for_deadlock(&self) {
-        if self.shared.watches_for_deadlocks() {
-            self.shared.end_watch();
-            self.shared.look_for_deadlock();
-            self.shared.poller.watch();
+    /// Until something runs. `true` if it has to look for a deadlock once more before that.
+    fn rest_for_long(&mut self) -> bool {
+        let (shared, near) = (self.shared, self.next);
+        let dispatched = self.dispatched;
+        let lie_down = |supervisor: &Supervisor<'_>, far| {
+            let as_before = || supervisor.is_quiet() && shared.dispatched() == dispatched;
+            shared.watch.lie_down(near, far, as_before)
+        };
+        if !lie_down(self, Moment::NEVER) {
+            return false;
         }
+        let again = self.look_for_deadlock();
+        again.is_some_and(|time| lie_down(self, Moment::now().saturating_add(time)))
+    }
+
+    /// Says when it has to look again. The hook may take its time: nobody counts on the supervisor meanwhile.
+    fn look_for_deadlock(&mut self) -> Option<Duration> {
+        let shared = self.shared;
+        if !shared.watches_for_deadlocks() {
+            return None;
+        }
+        shared.end_watch();
+        let again = self.looks.next(|| shared.look_for_deadlock());
+        shared.poller.watch();
+        again
     }
 
     fn is_quiet(&self) -> bool {
@@ -181,6 +199,7 @@ impl Supervisor<'_> {
         }
         if !quiet || self.active.is_none() {
             self.active = Some(now);
+            self.looks = Looks::NONE;
         }
         self.looked = now;
         self.shared.sites.look(now, self.period);

@@ -105,6 +105,16 @@ const CASES: &[Case] = &[
     ("it_is_told_once_without_a_supervisor", Expected::SaysOnce(&["possible deadlock"]), || {
         tells_each(Builder::new().workers(3).stall_period(None)).run(thread::park);
     }),
+    ("a_thread_that_goes_to_sleep_later", Expected::SaysOnce(&["the only fiber waits"]), || {
+        joins_later(tells_each(Builder::new().workers(2)));
+    }),
+    (
+        "a_thread_that_goes_to_sleep_later_without_a_supervisor",
+        Expected::SaysOnce(&["only fiber"]),
+        || {
+            joins_later(tells_each(Builder::new().workers(2).stall_period(None)));
+        },
+    ),
     ("a_worker_that_gives_back_stacks_is_no_news", Expected::SaysOnce(&["all 2 fibers"]), || {
         tells_each(Builder::new().workers(2).stack_age(Duration::from_millis(500))).run(|| {
             // A worker wakes later to give back what these leave.
@@ -305,6 +315,13 @@ fn circle() {
         *place.lock().unwrap() = Some(right);
         volt::go(thread::park).join().unwrap();
     });
+}
+
+/// The only thread that could wake the fiber has other things to do, and then waits for it.
+fn joins_later(runtime: volt::runtime::Runtime) {
+    let fiber = runtime.go(thread::park);
+    sleep(QUIET);
+    fiber.join().unwrap();
 }
 
 fn cases() -> impl Iterator<Item = &'static Case> {
