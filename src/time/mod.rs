@@ -63,7 +63,6 @@ pub fn after(duration: Duration) -> Instant {
 pub fn sleep(duration: Duration) {
     if duration.is_zero() {
         park::yield_now();
-        return sleep_to(Moment::PAST);
     }
     sleep_to(deadline_after(duration));
 }
