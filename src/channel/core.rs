@@ -207,17 +207,27 @@ impl<T> Core<T> {
         }
     }
 
-    /// Takes what was promised; if that is withdrawn, what else there is.
+    /// Takes what was promised; where that is withdrawn, what else there is.
     #[cold]
     #[inline(never)]
     fn try_collect(&self) -> Result<T, TryRecvError> {
         let mut message = MaybeUninit::uninit();
-        // SAFETY: room for a message, and the caller was promised one.
-        if unsafe { self.collect(message.as_mut_ptr()) } {
-            // SAFETY: so says `collect`.
-            return Ok(unsafe { message.assume_init() });
+        let to = message.as_mut_ptr();
+        loop {
+            // SAFETY: room for a message, and the caller was promised one.
+            if unsafe { self.collect(to) } {
+                break;
+            }
+            // SAFETY: room for a message.
+            match self.with(|state, wakes| unsafe { state.receive(to, wakes) }) {
+                Received::Done => break,
+                Received::Promised => {}
+                Received::Empty => return Err(TryRecvError::Empty),
+                Received::Disconnected => return Err(TryRecvError::Disconnected),
+            }
         }
-        self.try_recv()
+        // SAFETY: so say `collect` and the answer.
+        Ok(unsafe { message.assume_init() })
     }
 
     #[inline]

@@ -13,11 +13,25 @@ type Inline = [usize; 4];
 /// Moving it moves the message, so a pointer into it is good only until then.
 pub struct Parcel {
     inline: MaybeUninit<Inline>,
-    heap: Option<(NonNull<u8>, Layout)>,
+    heap: Option<Heap>,
     /// Which of the two `room` gave out last.
     on_heap: bool,
     /// Drops the message, where there is one.
     drop: Option<unsafe fn(*mut ())>,
+}
+
+/// Empty room from the allocator, which goes back whatever becomes of a message in it.
+struct Heap {
+    place: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Drop for Heap {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: allocated so.
+        unsafe { dealloc(self.place.as_ptr(), self.layout) };
+    }
 }
 
 impl Parcel {
@@ -31,7 +45,7 @@ impl Parcel {
         debug_assert!(self.drop.is_none(), "there is a message in it");
         let fits = |room: Layout| layout.size() <= room.size() && layout.align() <= room.align();
         self.on_heap = !fits(Layout::new::<Inline>());
-        if self.on_heap && !self.heap.is_some_and(|(_, room)| fits(room)) {
+        if self.on_heap && !self.heap.as_ref().is_some_and(|room| fits(room.layout)) {
             self.enlarge(layout);
         }
         self.place()
@@ -39,21 +53,21 @@ impl Parcel {
 
     #[inline(always)]
     fn place(&mut self) -> *mut () {
-        match self.heap {
-            Some((place, _)) if self.on_heap => place.as_ptr().cast(),
+        match &self.heap {
+            Some(room) if self.on_heap => room.place.as_ptr().cast(),
             _ => self.inline.as_mut_ptr().cast(),
         }
     }
 
     #[cold]
     fn enlarge(&mut self, layout: Layout) {
-        self.free();
+        self.heap = None;
         let layout = Layout::from_size_align(layout.size().max(1), layout.align());
         let layout = layout.expect("the layout of a type");
         // SAFETY: the size is not zero.
         let place = NonNull::new(unsafe { alloc(layout) });
         let place = place.unwrap_or_else(|| handle_alloc_error(layout));
-        self.heap = Some((place, layout));
+        self.heap = Some(Heap { place, layout });
     }
 
     /// There is a `T` in the room now.
@@ -88,23 +102,10 @@ impl Parcel {
     #[cold]
     #[inline(never)]
     fn clear(&mut self) {
-        let Some(drop) = self.drop.take() else { return self.free() };
-        struct Free<'a>(&'a mut Parcel);
-        impl Drop for Free<'_> {
-            fn drop(&mut self) {
-                self.0.free();
-            }
-        }
-        let place = self.place();
-        let _free = Free(self);
-        // SAFETY: there is a message, of the type that `fill` knew.
-        unsafe { drop(place) };
-    }
-
-    fn free(&mut self) {
-        if let Some((place, layout)) = self.heap.take() {
-            // SAFETY: allocated so; empty.
-            unsafe { dealloc(place.as_ptr(), layout) };
+        if let Some(drop) = self.drop.take() {
+            let place = self.place();
+            // SAFETY: there is a message, of the type that `fill` knew; nothing borrows the parcel meanwhile.
+            unsafe { drop(place) };
         }
     }
 }
@@ -118,7 +119,7 @@ impl fmt::Debug for Parcel {
 impl Drop for Parcel {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.drop.is_some() || self.heap.is_some() {
+        if self.drop.is_some() {
             self.clear();
         }
     }
@@ -166,7 +167,7 @@ mod tests {
 
     impl Parcel {
         fn room_is_aligned(&self) -> bool {
-            self.heap.is_some_and(|(place, _)| place.as_ptr() as usize % 128 == 0)
+            self.heap.as_ref().is_some_and(|room| room.place.as_ptr() as usize % 128 == 0)
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) struct RawLock {
     bed: Bed,
 }
 
-/// Rounds of a thread that stays away: some tenths of a microsecond.
+/// Rounds of a thread that stays away: some tenths of a microsecond, and more than one on an Intel, whose `pause` is long.
 #[cfg(not(loom))]
 const AWAY: u32 = 32;
 #[cfg(loom)]

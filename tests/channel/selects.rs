@@ -3,8 +3,8 @@
 use crate::harness::{everywhere, ms, on_each};
 use std::time::{Duration, Instant};
 use volt::channel::{
-    Receiver, RecvError, SendError, Sender, after, bounded, never, select, select_biased, tick,
-    unbounded,
+    Receiver, RecvError, SendError, Sender, TryRecvError, after, bounded, never, select,
+    select_biased, tick, unbounded,
 };
 
 #[test]
@@ -392,5 +392,21 @@ fn large_and_small_messages_in_one_wait() {
         });
         sender.join();
         receiver.join();
+    });
+}
+
+/// However often what a receive was promised is withdrawn, it takes no more of its stack.
+#[test]
+fn a_promise_may_be_withdrawn_again_and_again() {
+    let runtime = volt::runtime::Builder::new().workers(1).build().unwrap();
+    runtime.run(|| {
+        let (s, r) = bounded::<[u64; 32]>(0);
+        let sender = volt::go(move || {
+            (0..20_000).for_each(|_| select! { wait(s) -> permit => drop(permit) });
+        });
+        while r.try_recv() != Err(TryRecvError::Disconnected) {
+            volt::yield_now();
+        }
+        sender.join().unwrap();
     });
 }
