@@ -104,14 +104,13 @@ impl Timers {
         let entry = NonNull::from(&mut timer.entry);
         let mut wheel = shard.wheel.lock();
         // SAFETY: pinned, and removed by `armed` before it goes, however the wait ends.
-        unsafe { wheel.insert(entry) };
+        let due = unsafe { wheel.insert(entry) };
         let armed = Armed { shard, entry, timer: PhantomData };
-        let next = wheel.next_deadline();
-        let due = next.filter(|due| due.as_nanos() < shard.next.load(Ordering::Relaxed));
-        if let Some(due) = due {
+        let is_next = due.as_nanos() < shard.next.load(Ordering::Relaxed);
+        if is_next {
             shard.next.store(due.as_nanos(), Ordering::Relaxed);
         }
-        (armed, due)
+        (armed, is_next.then_some(due))
     }
 
     /// No timer is due before this.

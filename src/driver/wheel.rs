@@ -24,8 +24,10 @@
 //!    first slot of the lowest occupied level comes first.
 //! 3. A bit of `occupied` is set exactly if that slot's list is not empty.
 //! 4. `earliest` of an occupied slot is at most the tick of each of its entries, and within the slot's
-//!    span. Removal does not raise it; being emptied resets it.
-//! 5. Ticks round up and `time` rounds down: nothing fires early. [`NEVER_TICK`] is never reached.
+//!    span. Removal does not raise it, unless few are left; being emptied resets it.
+//! 5. Ticks round up and `time` rounds down: nothing fires early. [`NEVER_TICK`] is never reached. Who is alone in
+//!    its slot is due at its deadline, to the nanosecond: to round it would save nobody a wake-up. Of a few, who fit
+//!    into one chunk, those fire whose deadlines have come, though their tick has not, if somebody looks.
 //! 6. An item in a slot's list points at its entry, which is alive, and whose `handle` is the item's. An
 //!    entry is in exactly if the item of that handle points at it. `items.rs` says why there are items.
 //!    So the handle of one that is out may be anybody's by now, or nobody's.
@@ -51,14 +53,16 @@ const LEVELS: usize = 8;
 
 /// The tick of [`Moment::NEVER`], and of the last 65 us of the clock's range.
 const NEVER_TICK: u64 = u64::MAX >> TICK_BITS;
+/// [`Moment::NEVER`] in nanoseconds.
+const NEVER: u64 = u64::MAX;
 
 // Eight digits hold every tick: no deadline is beyond the top level.
 const _: () = assert!(TICK_BITS + DIGIT_BITS * LEVELS as u32 == u64::BITS);
 
 /// A waiter and its deadline. It stands, pinned, on the waiting stack.
 pub(crate) struct Entry<W> {
-    /// The deadline in ticks, rounded up.
-    tick: u64,
+    /// In nanoseconds.
+    deadline: u64,
     waiter: W,
     /// Of its item (invariant 6); written by the wheel.
     handle: u32,
@@ -67,15 +71,14 @@ pub(crate) struct Entry<W> {
 
 impl<W> Entry<W> {
     pub(crate) fn new(deadline: Moment, waiter: W) -> Self {
-        let tick = deadline.as_nanos().div_ceil(1 << TICK_BITS).min(NEVER_TICK);
-        Self { tick, waiter, handle: NONE, _pinned: PhantomPinned }
+        Self { deadline: deadline.as_nanos(), waiter, handle: NONE, _pinned: PhantomPinned }
     }
 }
 
 impl<W> fmt::Debug for Entry<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tick, .. } = self;
-        f.debug_struct("Entry").field("tick", tick).finish_non_exhaustive()
+        let Self { deadline, .. } = self;
+        f.debug_struct("Entry").field("deadline", deadline).finish_non_exhaustive()
     }
 }
 
@@ -159,19 +162,21 @@ impl<W: Copy> Wheel<W> {
     }
 
     /// Makes `entry` fire at its deadline; at the next [`pop_expired`](Self::pop_expired) if that has
-    /// passed.
+    /// passed. Returns when it is due: its deadline, or the end of its tick if others stand in its slot.
     ///
     /// # Safety
     ///
     /// `entry` is alive and in no wheel. Until it has fired or has been removed it does not move or
     /// end, and nobody holds a unique reference to it.
-    pub(crate) unsafe fn insert(&mut self, entry: NonNull<Entry<W>>) {
+    pub(crate) unsafe fn insert(&mut self, entry: NonNull<Entry<W>>) -> Moment {
         // SAFETY: alive by the caller.
-        let (tick, waiter) = unsafe { ((*entry.as_ptr()).tick, (*entry.as_ptr()).waiter) };
+        let (deadline, waiter) = unsafe { ((*entry.as_ptr()).deadline, (*entry.as_ptr()).waiter) };
         let handle = self.items.handle();
         // SAFETY: handed over by the caller.
         unsafe { (*entry.as_ptr()).handle = handle };
-        self.place_item(Item { tick, waiter, entry, handle });
+        let is_alone = self.place_item(Item { deadline, waiter, entry, handle });
+        let due = if is_alone { deadline } else { end_of_tick(tick_of(deadline)) };
+        Moment::from_nanos(due)
     }
 
     /// Takes `entry` out; false if it is not in, because it has fired or was never inserted.
@@ -180,13 +185,13 @@ impl<W: Copy> Wheel<W> {
     ///
     /// `entry` is alive and is in this wheel or in none.
     pub(crate) unsafe fn remove(&mut self, entry: NonNull<Entry<W>>) -> bool {
-        // SAFETY: alive by the caller; the tick never changes, the handle is the wheel's.
-        let (tick, handle) = unsafe { ((*entry.as_ptr()).tick, (*entry.as_ptr()).handle) };
+        // SAFETY: alive by the caller; the deadline never changes, the handle is the wheel's.
+        let (deadline, handle) = unsafe { ((*entry.as_ptr()).deadline, (*entry.as_ptr()).handle) };
         if !self.items.is_of(handle, entry) {
             return false;
         }
         // Since it is in (invariant 1).
-        let place = self.place(tick);
+        let place = self.place(tick_of(deadline));
         self.items.remove(&mut self.levels[place.level].slots[place.slot].items, handle);
         self.items.forget(handle);
         self.note_removal(place);
@@ -199,10 +204,10 @@ impl<W: Copy> Wheel<W> {
     /// Call it until it returns `None`: only then has the wheel arrived at `now`.
     pub(crate) fn pop_expired(&mut self, now: Moment) -> Option<W> {
         // Another thread with a later `now` may have been here first.
-        let now = tick_at(now).max(self.time);
+        let tick = tick_at(now).max(self.time);
         while let Some(place) = self.first() {
             let start = self.start(place);
-            if start > now {
+            if start > tick {
                 break;
             }
             // No slot begins earlier (invariant 2).
@@ -212,17 +217,37 @@ impl<W: Copy> Wheel<W> {
             }
             self.cascade(place);
         }
-        self.time = now;
-        None
+        self.time = tick;
+        self.pop_of_few(now)
+    }
+
+    /// The waiter of one of few entries in the first slot, whose deadline has come though its tick has not.
+    fn pop_of_few(&mut self, now: Moment) -> Option<W> {
+        let place = self.first()?;
+        let slot = &mut self.levels[place.level].slots[place.slot];
+        let now = now.as_nanos().min(NEVER - 1);
+        let item = self.items.few(&slot.items).find(|item| item.deadline <= now)?;
+        let (handle, waiter) = (item.handle, item.waiter);
+        self.items.remove(&mut slot.items, handle);
+        self.items.forget(handle);
+        // Few, so that the bound is raised at once (invariant 4).
+        let left = self.items.few(&slot.items).map(|item| tick_of(item.deadline));
+        slot.earliest = left.min().unwrap_or(slot.earliest);
+        self.note_removal(place);
+        Some(waiter)
     }
 
     /// When [`pop_expired`](Self::pop_expired) should next be called: the earliest deadline, rounded up
-    /// to a tick, or `None` if none will ever come. Too early if that deadline was removed, but not a
-    /// second time after the call that this led to.
+    /// to a tick unless it is alone in its slot, or `None` if none will ever come. Too early if that deadline was
+    /// removed, but not a second time after the call that this led to.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
-        let Place { level, slot } = self.first()?;
-        let tick = self.levels[level].slots[slot].earliest;
-        (tick != NEVER_TICK).then(|| Moment::from_nanos(tick << TICK_BITS))
+        let place = self.first()?;
+        let slot = &self.levels[place.level].slots[place.slot];
+        let due = match self.items.only(&slot.items) {
+            Some(item) => item.deadline,
+            None => end_of_tick(slot.earliest),
+        };
+        (due != NEVER).then(|| Moment::from_nanos(due))
     }
 
     /// Takes the first entry out of a slot that is due. The entry itself is not touched.
@@ -247,8 +272,10 @@ impl<W: Copy> Wheel<W> {
         self.note_removal(place);
     }
 
-    fn place_item(&mut self, item: Item<W>) {
-        let tick = item.tick.max(self.time);
+    /// Says whether it is alone in its slot.
+    #[inline]
+    fn place_item(&mut self, item: Item<W>) -> bool {
+        let tick = tick_of(item.deadline).max(self.time);
         let Place { level, slot } = self.place(tick);
         self.levels_occupied |= 1 << level;
         let level = &mut self.levels[level];
@@ -257,6 +284,7 @@ impl<W: Copy> Wheel<W> {
         let slot = &mut level.slots[slot];
         slot.earliest = if was_empty { tick } else { tick.min(slot.earliest) };
         self.items.push_back(&mut slot.items, item);
+        was_empty
     }
 
     /// Where an entry with this tick stands (invariant 1). Overdue ones stand in the present slot.
@@ -301,6 +329,16 @@ impl<W: Copy> Wheel<W> {
 
 impl Slot {
     const EMPTY: Slot = Slot { items: List::EMPTY, earliest: 0 };
+}
+
+/// A deadline's tick, rounded up (invariant 5).
+fn tick_of(deadline: u64) -> u64 {
+    deadline.div_ceil(1 << TICK_BITS).min(NEVER_TICK)
+}
+
+/// When a tick has come, in nanoseconds.
+fn end_of_tick(tick: u64) -> u64 {
+    if tick == NEVER_TICK { NEVER } else { tick << TICK_BITS }
 }
 
 /// The last tick that has come at `now`, rounded down (invariant 5).

@@ -32,7 +32,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// All that the wheel has of an entry.
 pub(super) struct Item<W> {
-    pub(super) tick: u64,
+    pub(super) deadline: u64,
     pub(super) waiter: W,
     pub(super) entry: NonNull<Entry<W>>,
     pub(super) handle: u32,
@@ -140,6 +140,19 @@ impl<W> Items<W> {
         let item = self.chunks.get((place / CHUNK) as usize);
         let item = item.and_then(|chunk| chunk.items[(place % CHUNK) as usize].as_ref());
         item.is_some_and(|item| item.entry == entry && item.handle == handle)
+    }
+
+    /// The item of a list that has no other.
+    #[inline]
+    pub(super) fn only(&self, list: &List) -> Option<&Item<W>> {
+        if list.begin + 1 == list.end { self.few(list).next() } else { None }
+    }
+
+    /// The items of a list that stand in one chunk; none of a longer one.
+    pub(super) fn few(&self, list: &List) -> impl Iterator<Item = &Item<W>> {
+        let chunk = self.chunks.get(list.first as usize).filter(|_| list.first == list.last);
+        let items = chunk.map(|chunk| &chunk.items[list.begin as usize..list.end as usize]);
+        items.into_iter().flatten().flatten()
     }
 
     #[inline(always)]
