@@ -7,6 +7,11 @@ pub(crate) use std::sync::OnceLock;
 #[path = "atomic_loom.rs"]
 pub(crate) mod atomic;
 
+/// For hints, upon which every decision is sound: how stale they are is not explored.
+pub(crate) mod hint {
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
+}
+
 /// loom's mutex with `parking_lot`'s interface.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);

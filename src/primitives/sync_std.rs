@@ -13,6 +13,11 @@ mod tsan;
 #[cfg(volt_tsan)]
 pub(crate) use tsan::{OnceLock, acquire_fence};
 
+/// For hints, upon which every decision is sound.
+pub(crate) mod hint {
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
+}
+
 pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,

@@ -119,6 +119,7 @@ mod rwlock;
 mod rwlock_guards;
 mod rwlock_word;
 mod semaphore;
+mod turns;
 mod wait_group;
 pub mod watch;
 mod whereabouts;

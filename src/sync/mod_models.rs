@@ -35,6 +35,7 @@ mod raw_once;
 mod raw_rwlock;
 mod raw_semaphore;
 mod rwlock_word;
+mod turns;
 mod whereabouts;
 
 #[cfg(test)]

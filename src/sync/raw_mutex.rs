@@ -6,14 +6,16 @@
 //! - `QUEUED`: the queue is not empty. Changes under the inner lock only.
 //! - `WAKING`: a waiter has been woken to try again and has not tried yet: the *token*. Set under the
 //!   inner lock, by the owner; cleared by the waiter that has it, as it takes the lock or queues up again.
-//! - Above them, in units of `TURN`, how often the lock was left free since the token was given out, up to
-//!   `OVERTAKEN`. Only an owner adds to it; it goes with the token, and begins anew when the lock is handed on.
+//!
+//! Beside it stand the *turns* (`turns.rs`): how often the lock was taken past the token since that was given out, or the
+//! lock handed on past it.
 //!
 //! While the lock is owned and the inner lock is held, nobody but the owner changes the word: taking it
 //! needs `LOCKED` to be clear, `QUEUED` needs the inner lock, and so does `WAKING` as long as the lock is
-//! not free. An unlocked lock with waiters always has `WAKING` set, so nobody is left behind: who frees it
-//! keeps the token's bit, gives a token out, or found the queue empty; and who queues up while it is free
-//! does so by a compare-and-swap from a word with the token out.
+//! not free. Nobody is left behind at a free lock: who frees one with waiters sees in the word, by the very
+//! subtraction, whether the token is out; if not, it takes the lock back to give it out, or finds that
+//! somebody else has taken it, whose unlock sees the same. And who queues up while it is free does so by a
+//! compare-and-swap from a word with the token out.
 //!
 //! # Policy
 //!
@@ -23,13 +25,13 @@
 //! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come; having
 //! come, it spins for a moment before it sleeps once more.
 //!
-//! How many unlocks may find the token out depends on where it is. *Near* means that the one who has it runs as
+//! How often the lock may be taken past the token depends on where it is. *Near* means that the one who has it runs as
 //! soon as the calling fiber makes way: it was put into the queues of this very worker, from which nobody has
-//! stolen since, or there is no other worker. Then, after `OVERTAKEN` of them, or after `SOME` if those took
-//! `LONG`, a fiber that would overtake once more makes way: it queues up, though the lock is free and stays so.
-//! The lock is never given to somebody who does not run, and no other worker is woken for a fiber that will only
-//! contend. Else the one with the token may be kept from running, by its worker or by the system, and those
-//! behind it do not wait for it: after `OVERTAKEN` the next unlock hands the lock to the head of the queue.
+//! stolen since, or there is no other worker. Then, when `SOME` turns or more have taken `LONG`, a fiber that would
+//! overtake once more makes way: it queues up, though the lock is free and stays so. The lock is never given to
+//! somebody who does not run, and no other worker is woken for a fiber that will only contend. Else the one with the
+//! token may be kept from running, by its worker or by the system, and those behind it do not wait for it: when
+//! `OVERTAKEN` turns or more have taken `LONG` the unlock hands the lock to the head of the queue.
 //!
 //! Who barges past a token that has been overtaken often enough and is not near is charged for it (the
 //! operation budget), since it may stand where this worker does not look before a fiber leaves it. A fiber
@@ -37,17 +39,19 @@
 //! makes way: outside the queue nobody would see it wait, and others could keep the lock among themselves
 //! for as long as their worker lets them.
 //!
-//! So among fibers of one worker that may move each is overtaken by its forerunners in the queue: by each of them
-//! `SOME` times where critical sections are long, and `OVERTAKEN` times at most: where they are short, or the first
-//! were, or others than fibers of that worker had some of those turns (`tests/sync_fair.rs` counts). With several
-//! workers it is, for as long as the system or a long-running fiber keeps the worker from the one with the token; a
-//! thread, for as long as the system takes to run it, and half a millisecond.
+//! So among fibers of one worker that may move each is overtaken by its forerunners in the queue: by each of them for
+//! `LONG`, or `SOME` times if that takes longer; and up to `OVERTAKEN` times more where the first turns were short and
+//! later ones are not (`tests/sync_fair.rs` counts). With several workers it is, for as long as the system or a
+//! long-running fiber keeps the worker from the one with the token; a thread, for as long as the system takes to run
+//! it, and half a millisecond.
 //!
 //! # Races
 //!
-//! - *Unlock against queueing up.* Both change the word by compare-and-swap: either the unlock comes
-//!   first, and the waiter sees a free lock; or `QUEUED` does, and the unlock takes the slow path,
-//!   which waits for the inner lock and finds the waiter, or leaves it to the token's.
+//! - *Unlock against queueing up.* Either the unlock's subtraction comes first, and the waiter, which changes the
+//!   word by compare-and-swap, sees a free lock; or `QUEUED` does, and the subtraction sees it. Then the
+//!   unlock leaves the waiter to the token's, or takes the lock back, waits for the inner lock and finds the
+//!   waiter; or somebody else has the lock by then, whose own unlock sees `QUEUED`. Mostly a look before the
+//!   subtraction sees it: then the lock is not freed first.
 //! - *Making way against the token's coming.* Both change the word by compare-and-swap. The token's first:
 //!   who makes way finds the lock taken and is an ordinary waiter, or finds it free without a token and
 //!   takes it. `QUEUED` first: the one with the token takes the lock with it, and its unlock sees it.
@@ -58,36 +62,29 @@
 //!   one is tried. A waiter that was given the token has left its wait and always tries.
 //!
 //! Acquire on taking the lock pairs with Release on freeing it; a hand-off goes through the waiter's
-//! state word. Counting an unlock is part of the store that frees, and what it carries is read again by
-//! the compare-and-swaps that act on it. Where the token is, is a hint: every decision upon it is sound.
+//! state word. The turns, and where the token is, are hints: every decision upon them is sound.
 //!
 //! # What it costs
 //!
-//! One exchange for each half, also past a token: a look comes first, since an exchange that fails costs as
-//! much as one that does not. A look alone would fetch the line from another processor once to read and once
-//! more to write, so it is fetched for writing.
+//! One locked instruction for each half, also past a token: a look comes first, since an exchange that fails costs
+//! as much as one that does not. But neither waits for the look, which only branches depend on: what the exchange
+//! compares with is known at a lock that nobody wants, and past the token, since the turns are not in the word; and
+//! freeing it subtracts.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Patience, Wait, spin};
-use crate::primitives::clock::{in_stamps, stamp};
+use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
-use crate::primitives::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use crate::primitives::{const_unless_loom, prefetch_for_write};
+use crate::primitives::sync::atomic::{AtomicU32, Ordering::*};
 
+use super::turns::Turns;
 use super::whereabouts::Whereabouts;
-use std::time::Duration;
 
 const LOCKED: u32 = 1;
 const QUEUED: u32 = 2;
 const WAKING: u32 = 4;
-/// One unlock that left the lock free while the token was out.
-const TURN: u32 = 8;
-/// What stays of a word when the token is given back: its count goes with it.
-const WITHOUT_TOKEN: u32 = LOCKED | QUEUED;
-/// From here on the token has been out for too long.
-const LIMIT: u32 = OVERTAKEN * TURN;
-/// Here who comes asks whether it has been out for long.
-const LOOK: u32 = SOME * TURN;
+/// A free lock whose token is out, while others wait.
+const OVERTAKABLE: u32 = QUEUED | WAKING;
 
 /// The lock is the waiter's.
 const HANDED: u32 = 1;
@@ -99,21 +96,12 @@ const RETRY: u32 = 0;
 #[must_use]
 pub(crate) struct Cancelled;
 
-/// How often the lock is left free while a woken waiter does not come and others stand behind it.
-const OVERTAKEN: u32 = if cfg!(loom) { 2 } else { 64 };
-
-/// After so many turns one that is near is let come if they took `LONG`. That costs a switch, some tenth of a
-/// microsecond, which they share; critical sections that are shorter than that share it better among `OVERTAKEN`.
-const SOME: u32 = if cfg!(loom) { 1 } else { 8 };
-const LONG: Duration = Duration::from_micros(2);
-
 /// A lock without data.
 #[derive(Debug)]
 pub(crate) struct RawMutex {
     word: AtomicU32,
+    turns: Turns,
     token: Whereabouts,
-    /// When the token was given out: a stamp, since it is a hint.
-    token_since: AtomicU64,
     /// Each waiter says whether the lock must be handed to it.
     queue: Lock<Queue<bool>>,
 }
@@ -123,8 +111,8 @@ impl RawMutex {
         pub(crate) fn new() -> RawMutex {
             RawMutex {
                 word: AtomicU32::new(0),
+                turns: Turns::new(),
                 token: Whereabouts::new(),
-                token_since: AtomicU64::new(0),
                 queue: Lock::new(Queue::new()),
             }
         }
@@ -132,15 +120,15 @@ impl RawMutex {
 
     #[inline]
     pub(crate) fn lock(&self) -> Result<(), Cancelled> {
-        match self.take_at_once() {
+        match self.take_unwanted() {
             Ok(()) => Ok(()),
-            Err(seen) => self.lock_slow(seen, Wait::cancellable("mutex")),
+            Err(seen) => self.lock_wanted(seen),
         }
     }
 
     /// Takes the lock, whatever asks the caller to end.
     pub(crate) fn lock_uncancelled(&self) {
-        if let Err(seen) = self.take_at_once() {
+        if let Err(seen) = self.take_unwanted() {
             self.lock_slow(seen, Wait::new("mutex")).expect("not cancellable");
         }
     }
@@ -148,50 +136,89 @@ impl RawMutex {
     #[inline]
     #[must_use]
     pub(crate) fn try_lock(&self) -> bool {
-        self.take(self.word.load(Relaxed), !0)
+        self.take(self.word.load(Relaxed), Role::Comes)
     }
 
     /// Frees the lock, which the caller owns.
     #[inline]
     pub(crate) fn unlock(&self) {
-        let now = self.look(LOCKED);
-        let Some(next) = left_free(now) else { return self.unlock_slow(now) };
-        if let Err(seen) = self.word.compare_exchange(now, next, Release, Relaxed) {
-            self.unlock_slow(seen);
+        if self.word.load(Relaxed) != LOCKED {
+            return self.unlock_wanted();
+        }
+        if self.word.fetch_sub(LOCKED, Release) != LOCKED {
+            self.serve_if_free();
         }
     }
 
-    /// The word, before it is changed. Models go by what it `should` be: any guess will do, since an
-    /// exchange follows, and each look would be one more place for others to come between.
+    /// Takes the lock if it is free and nobody waits.
     #[inline]
-    fn look(&self, should: u32) -> u32 {
-        if cfg!(loom) {
-            return should;
-        }
-        prefetch_for_write(&self.word);
-        self.word.load(Relaxed)
-    }
-
-    /// Takes the lock if it is free, past the token until that was overtaken often enough.
-    #[inline]
-    fn take_at_once(&self) -> Result<(), u32> {
-        let now = self.look(0);
-        if now & LOCKED != 0 || is_look_due(now) {
+    fn take_unwanted(&self) -> Result<(), u32> {
+        // Models take it for that: any guess will do, since an exchange follows, and each look would be one more place
+        // for others to come between.
+        let now = if cfg!(loom) { 0 } else { self.word.load(Relaxed) };
+        if now != 0 {
             return Err(now);
         }
-        self.word.compare_exchange(now, now | LOCKED, Acquire, Relaxed).map(drop)
+        self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).map(drop)
     }
 
-    /// Takes the lock if it is free; of the word, which was `now`, it leaves what `keeps` says.
+    /// Takes the lock past the token, or waits for it. Not inlined, so that what is takes few instructions.
+    #[inline(never)]
+    fn lock_wanted(&self, seen: u32) -> Result<(), Cancelled> {
+        let overtaken = match seen {
+            OVERTAKABLE if !self.turns.is_look_due() => self.overtake(OVERTAKABLE),
+            WAKING if !self.turns.is_look_due() => self.overtake(WAKING),
+            _ => Err(seen),
+        };
+        overtaken.or_else(|seen| self.lock_slow(seen, Wait::cancellable("mutex")))
+    }
+
+    #[inline(always)]
+    fn overtake(&self, now: u32) -> Result<(), u32> {
+        self.word.compare_exchange(now, now | LOCKED, Acquire, Relaxed)?;
+        self.turns.count();
+        Ok(())
+    }
+
+    /// Frees the lock, for which others wait.
+    #[inline(never)]
+    fn unlock_wanted(&self) {
+        if !self.may_leave_free(self.word.load(Relaxed)) {
+            return self.unlock_slow();
+        }
+        if !self.may_leave_free(self.word.fetch_sub(LOCKED, Release)) {
+            self.serve_if_free();
+        }
+    }
+
+    /// May the owner leave the lock free without a look at the queue? Nobody waits, or there is the token, and it has
+    /// not been overtaken too often.
     #[inline]
-    fn take(&self, mut now: u32, keeps: u32) -> bool {
+    fn may_leave_free(&self, now: u32) -> bool {
+        now & QUEUED == 0 || now & WAKING != 0 && !self.turns.are_many()
+    }
+
+    /// Takes the lock, whose word was `now`, if it is free.
+    #[inline]
+    fn take(&self, mut now: u32, role: Role) -> bool {
         while now & LOCKED == 0 {
-            match self.word.compare_exchange_weak(now, now & keeps | LOCKED, Acquire, Relaxed) {
-                Ok(_) => return true,
+            match self.word.compare_exchange_weak(now, taken(now, role), Acquire, Relaxed) {
+                Ok(_) => {
+                    self.has_taken(now, role);
+                    return true;
+                }
                 Err(seen) => now = seen,
             }
         }
         false
+    }
+
+    /// The caller of this role has taken the lock, whose word was `before`.
+    #[inline]
+    fn has_taken(&self, before: u32, role: Role) {
+        if before & WAKING != 0 && role != Role::HasToken {
+            self.turns.count();
+        }
     }
 
     #[cold]
@@ -212,53 +239,66 @@ impl RawMutex {
                 Waited::Woken(_) => role = Role::HasToken,
                 Waited::TimedOut | Waited::Cancelled => return Err(Cancelled),
             }
-            let take = || self.take(self.word.load(Relaxed), WITHOUT_TOKEN);
+            let take = || self.take(self.word.load(Relaxed), role);
             if take() || spin(take) {
                 return Ok(());
             }
         }
     }
 
-    /// May the caller overtake the one with the token, if the lock is free? From the limit on it is charged for
-    /// it, if that one is not near.
+    /// May the caller overtake the one with the token, if the lock is free? Past many turns it is charged for it, if that
+    /// one is not near.
     fn may_barge(&self, now: u32) -> bool {
-        if now & LOCKED != 0 || !is_look_due(now) {
+        if now & LOCKED != 0 || now & WAKING == 0 || !self.turns.is_look_due() {
             return true;
         }
-        if now < LIMIT {
-            return !self.token.is_near() || !self.token_is_out_for_long();
+        match self.turns.are_many() {
+            false => !self.token.is_near() || !self.turns.are_long(),
+            true => !self.turns.are_long() || self.token.may_be_overtaken(),
         }
-        self.token.may_be_overtaken()
-    }
-
-    /// In models always: they have no clock.
-    fn token_is_out_for_long(&self) -> bool {
-        if cfg!(loom) {
-            return true;
-        }
-        // One that comes from another processor may be ahead of this one's: then it has not been long.
-        let out = stamp().wrapping_sub(self.token_since.load(Relaxed));
-        (in_stamps(LONG)..u64::MAX / 2).contains(&out)
     }
 
     /// Takes the lock if it is free, past those who wait.
     fn barge(&self, seen: u32) -> bool {
-        self.take(seen, !0) || spin(|| self.word.load(Relaxed) == 0 && self.try_lock())
+        let take = || self.word.load(Relaxed) == 0 && self.try_lock();
+        let taken = self.take(seen, Role::Comes) || spin(take);
+        if taken && self.turns.are_many() && !self.turns.are_long() {
+            self.turns.allow_more();
+        }
+        taken
     }
 
     #[cold]
-    fn unlock_slow(&self, mut now: u32) {
-        loop {
-            let next = match left_free(now) {
-                Some(next) => next,
-                None if now & WAKING != 0 && self.token.is_near() => now & !LOCKED,
-                None => break,
-            };
-            match self.word.compare_exchange_weak(now, next, Release, Relaxed) {
-                Ok(_) => return,
+    fn unlock_slow(&self) {
+        if self.word.load(Relaxed) & WAKING == 0 {
+            return self.serve();
+        }
+        if !self.turns.are_long() {
+            self.turns.allow_more();
+        } else if !self.token.is_near() {
+            return self.serve();
+        }
+        // Who comes makes way, if it is near.
+        if self.word.fetch_sub(LOCKED, Release) & WAKING == 0 {
+            self.serve_if_free();
+        }
+    }
+
+    /// The caller has freed the lock, and there was a waiter by then. It is served by whoever has taken the lock
+    /// meanwhile, or has the token, or else by the caller, as the owner.
+    #[cold]
+    fn serve_if_free(&self) {
+        let mut now = self.word.load(Relaxed);
+        while now & (LOCKED | WAKING) == 0 && now & QUEUED != 0 {
+            match self.word.compare_exchange_weak(now, now | LOCKED, Acquire, Relaxed) {
+                Ok(_) => return self.serve(),
                 Err(seen) => now = seen,
             }
         }
+    }
+
+    /// Frees the lock, which the caller owns, with a look at the queue.
+    fn serve(&self) {
         let mut wakes = Wakes::new();
         self.release(&mut self.queue.lock(), &mut wakes);
         wakes.wake();
@@ -268,6 +308,7 @@ impl RawMutex {
     fn release(&self, queue: &mut Queue<bool>, wakes: &mut Wakes) {
         // If it is out still, it has been for too long: nobody but the owner gives it out or counts.
         let token = self.word.load(Relaxed) & WAKING;
+        self.turns.begin_again();
         // Not while the lock is handed on: who has it already, and unlocks, must not free a word that we
         // are about to write.
         self.word.store(LOCKED | QUEUED, Relaxed);
@@ -277,7 +318,7 @@ impl RawMutex {
             let Some(Ok(wake)) = queue.offer_front(result) else { continue };
             if !hand {
                 self.token.of(wake.as_ref());
-                self.token_since.store(stamp(), Relaxed);
+                self.turns.begin();
             }
             wakes.extend(wake);
             // Until this store the word says that the lock is taken, has waiters, and nobody has the
@@ -289,21 +330,10 @@ impl RawMutex {
     }
 }
 
-/// The word after `now`, if its owner may leave the lock free without a look at the queue: one turn more,
-/// if the token is out, up to the limit. Beyond it, too, if nobody else waits to whom it could be handed.
+/// The word after one of this role has taken the free lock; the token goes with who has it.
 #[inline]
-fn left_free(now: u32) -> Option<u32> {
-    match now & WAKING != 0 && now < LIMIT {
-        true => Some(now - LOCKED + TURN),
-        false => (now & QUEUED == 0).then_some(now - LOCKED),
-    }
-}
-
-/// Does who comes to the free lock ask whether it may overtake the one with the token? It is told by the clock, which
-/// may cost more than a turn, so not each time.
-#[inline]
-fn is_look_due(now: u32) -> bool {
-    now >= LIMIT || now & !(TURN - 1) == LOOK
+fn taken(now: u32, role: Role) -> u32 {
+    (if role == Role::HasToken { now & !WAKING } else { now }) | LOCKED
 }
 
 fn queued(queue: &Queue<bool>) -> u32 {
@@ -344,13 +374,19 @@ impl<'a> Source<'a> for Enter<'a> {
         loop {
             let makes_way = self.role == Role::MakesWay && now & WAKING != 0;
             let takes = now & LOCKED == 0 && !makes_way;
-            let rest = if self.role == Role::HasToken { now & WITHOUT_TOKEN } else { now };
-            let next = rest | if takes { LOCKED } else { QUEUED };
+            let next = match self.role {
+                role if takes => taken(now, role),
+                Role::HasToken => now & !WAKING | QUEUED,
+                _ => now | QUEUED,
+            };
             match word.compare_exchange_weak(now, next, Acquire, Relaxed) {
-                Ok(_) => return takes.then_some(()),
+                Ok(_) if takes => break,
+                Ok(_) => return None,
                 Err(seen) => now = seen,
             }
         }
+        self.lock.has_taken(now, self.role);
+        Some(())
     }
 
     fn left(&mut self, queue: &mut Queue<bool>, _: bool, _: &mut Wakes) {

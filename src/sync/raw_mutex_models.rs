@@ -27,9 +27,6 @@ impl Guarded {
     fn lock_and_add(&self) -> bool {
         let locked = self.lock.lock().is_ok();
         if locked {
-            let word = self.lock.word.load(Relaxed);
-            assert!(word & LOCKED != 0);
-            assert!(word & WAKING != 0 || word < TURN, "a count without a token: {word:b}");
             self.add();
             self.lock.unlock();
         }
@@ -82,16 +79,16 @@ fn an_owner_comes_again_past_two_who_wait() {
     });
 }
 
-/// Four turns: one gives the token out, two overtake it, and the last hands the lock to the second waiter, over
+/// Three turns: one gives the token out, two overtake it, of which the second hands the lock to the second waiter, over
 /// the head of the first.
 #[test]
 fn an_owner_overtakes_the_token_and_hands_over() {
     check(2, || {
         let guarded = Guarded::new();
         let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
-        (0..4).for_each(|_| assert!(guarded.lock_and_add()));
+        (0..3).for_each(|_| assert!(guarded.lock_and_add()));
         others.into_iter().for_each(|other| assert!(other.join().unwrap()));
-        guarded.check(6);
+        guarded.check(5);
     });
 }
 
@@ -118,9 +115,9 @@ fn one_who_is_near_is_handed_the_lock() {
         let others = [(); 2].map(|()| beside(&guarded, near_by));
         guarded.add();
         guarded.lock.unlock();
-        (0..3).for_each(|_| assert!(guarded.lock_and_add()));
+        (0..2).for_each(|_| assert!(guarded.lock_and_add()));
         others.into_iter().for_each(|other| assert!(other.join().unwrap()));
-        guarded.check(6);
+        guarded.check(5);
     });
 }
 

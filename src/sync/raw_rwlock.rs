@@ -37,9 +37,9 @@
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Patience, Wait, spin};
+use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU64, Ordering::*};
-use crate::primitives::{const_unless_loom, prefetch_for_write};
 
 use super::raw_mutex::Cancelled;
 use super::rwlock_word::*;
@@ -103,11 +103,15 @@ impl RawRwLock {
         if cfg!(loom) { 0 } else { self.word.load(Relaxed) }
     }
 
-    /// The line is fetched for writing: to look first, and for reading, would fetch it twice.
+    /// Where nobody is there the exchange does not wait for the look: what it compares with is known.
     #[inline]
     fn take_at_once(&self, want: Want) -> Result<(), u64> {
-        prefetch_for_write(&self.word);
-        self.take(self.look(), want, false)
+        let now = self.look();
+        if now != 0 {
+            return self.take(now, want, false);
+        }
+        let taken = self.word.compare_exchange(0, want.share(), Acquire, Relaxed);
+        taken.map(drop).or_else(|seen| self.take(seen, want, false))
     }
 
     #[inline]

@@ -1,0 +1,153 @@
+//! How often a lock was taken past somebody with a *token* (`raw_mutex.rs`), and whether that was often enough.
+//!
+//! A token may be overtaken for [`LONG`], and [`SOME`] or [`OVERTAKEN`] times at least: to let its owner come costs a
+//! switch, some tenth of a microsecond, which turns that are short share better the more they are. The clock may cost more
+//! than a turn, so it is asked after `SOME` turns, and after each `OVERTAKEN`. How long anything else takes is nobody's
+//! to say: where processors do not agree about the time, [`LOOKS`] are enough.
+//!
+//! Written by owners of the lock only, and read by who comes: hints, upon which every decision is sound. Without a token
+//! they mean nothing.
+
+use crate::primitives::clock::{in_stamps, stamp};
+use crate::primitives::sync::atomic::Ordering::Relaxed;
+use crate::primitives::sync::hint::{AtomicU32, AtomicU64};
+use std::time::Duration;
+
+const SOME: u32 = if cfg!(loom) { 1 } else { 8 };
+const OVERTAKEN: u32 = if cfg!(loom) { 2 } else { 64 };
+const LONG: Duration = Duration::from_micros(2);
+const LOOKS: u32 = 16;
+
+#[derive(Debug)]
+pub(super) struct Turns {
+    /// Until the next look.
+    left: AtomicU32,
+    /// So many looks after `OVERTAKEN` turns have been due; the first of all, after `SOME`, is none of them.
+    looks: AtomicU32,
+    /// When the token was given out: a stamp.
+    since: AtomicU64,
+}
+
+impl Turns {
+    pub(super) const fn new() -> Turns {
+        Turns { left: AtomicU32::new(0), looks: AtomicU32::new(0), since: AtomicU64::new(0) }
+    }
+
+    /// The token was given out just now.
+    pub(super) fn begin(&self) {
+        self.since.store(stamp(), Relaxed);
+        self.begin_again();
+    }
+
+    /// The lock was handed to somebody else: who has the token may be overtaken as often again, but has waited already.
+    pub(super) fn begin_again(&self) {
+        self.left.store(SOME, Relaxed);
+        self.looks.store(0, Relaxed);
+    }
+
+    /// The caller has taken the lock past the token.
+    #[inline]
+    pub(super) fn count(&self) {
+        match self.left.load(Relaxed) {
+            0 if self.looks.load(Relaxed) == 0 => self.go_on(OVERTAKEN - SOME - 1),
+            0 => {}
+            left => self.left.store(left - 1, Relaxed),
+        }
+    }
+
+    #[cold]
+    fn go_on(&self, turns: u32) {
+        self.left.store(turns, Relaxed);
+        self.looks.store(self.looks.load(Relaxed).saturating_add(1), Relaxed);
+    }
+
+    /// Does who comes ask whether it may overtake the token once more?
+    #[inline]
+    pub(super) fn is_look_due(&self) -> bool {
+        self.left.load(Relaxed) == 0
+    }
+
+    /// Have there been `OVERTAKEN` of them, since the token was given out or the last look?
+    #[inline]
+    pub(super) fn are_many(&self) -> bool {
+        self.is_look_due() && self.looks.load(Relaxed) != 0
+    }
+
+    /// Has the token been out for long? In models always: they have no clock.
+    pub(super) fn are_long(&self) -> bool {
+        if cfg!(loom) || self.looks.load(Relaxed) > LOOKS {
+            return true;
+        }
+        // One that comes from another processor may be ahead of this one's: then it has not been long.
+        let out = stamp().wrapping_sub(self.since.load(Relaxed));
+        (in_stamps(LONG)..u64::MAX / 2).contains(&out)
+    }
+
+    /// They are many, but not long: `OVERTAKEN` more.
+    pub(super) fn allow_more(&self) {
+        self.go_on(OVERTAKEN);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    /// So many turns until the next look.
+    fn turns_to_the_look(turns: &Turns) -> u32 {
+        let mut count = 0;
+        while !turns.is_look_due() {
+            turns.count();
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn looks_are_due_after_some_turns_and_after_many() {
+        let turns = Turns::new();
+        turns.begin();
+        assert_eq!(turns_to_the_look(&turns), SOME);
+        assert!(!turns.are_many());
+        turns.count();
+        assert_eq!(turns_to_the_look(&turns), OVERTAKEN - SOME - 1);
+        assert!(turns.are_many());
+        turns.count();
+        assert!(turns.are_many(), "who tries makes them no fewer");
+        turns.allow_more();
+        assert_eq!(turns_to_the_look(&turns), OVERTAKEN);
+        assert!(turns.are_many());
+        turns.begin_again();
+        assert_eq!(turns_to_the_look(&turns), SOME);
+    }
+
+    #[test]
+    fn they_are_long_when_the_time_is_over_whoever_had_them() {
+        let (turns, begun) = (Turns::new(), Instant::now());
+        turns.begin();
+        let were_long = turns.are_long();
+        assert!(!were_long || begun.elapsed() >= LONG);
+        while begun.elapsed() < LONG * 2 {}
+        assert!(turns.are_long());
+        turns.begin_again();
+        assert!(turns.are_long(), "the token has been out all the time");
+    }
+
+    /// As on a processor whose time is far behind.
+    #[test]
+    fn so_many_looks_are_enough_whatever_the_clock_says() {
+        let turns = Turns::new();
+        turns.begin();
+        turns.since.store(stamp().wrapping_add(u64::MAX / 4), Relaxed);
+        turns_to_the_look(&turns);
+        turns.count();
+        let mut looks = 0;
+        while !turns.are_long() {
+            turns_to_the_look(&turns);
+            turns.allow_more();
+            looks += 1;
+        }
+        assert_eq!(looks, LOOKS);
+    }
+}
