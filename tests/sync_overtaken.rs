@@ -8,10 +8,11 @@
 //! | after 8 that do | `one_makes_way_earlier_after_long_turns`, `who_is_on_the_same_worker_is_near` | no clock; 9; every token far |
 //! | near no longer once the worker was robbed | `who_may_have_been_stolen_is_not_near` | robberies not counted; every token near |
 //! | past the budget one who is beside the workers waits, and does not yield | `past_its_budget_a_fiber_beside_the_workers_waits` | a yield; every token near |
-//! | a read-write lock, far: 64 times, then in the queue's order | `a_writer_that_does_not_come_is_passed_over` | never served past the limit; every token near |
-//! | near: made way for after 64 times | `one_makes_way_for_a_writer_that_is_near` | every token far |
+//! | a read-write lock, far: the same, then in the queue's order | `a_writer_that_does_not_come_is_passed_over` | never served past the limit; every token near |
+//! | near: the same | `one_makes_way_for_a_writer_that_is_near` | every token far |
 //! | who reads after a writer came waits behind it | `a_reader_stands_behind_a_writer` | readers let in past waiting writers |
 //! | readers in a row go together | `readers_in_a_row_go_together` | those behind the first left in the queue |
+//! | one after the other where turns are short | `readers_in_a_row_go_one_after_the_other_after_short_turns` | all invited; none |
 //! | those who stand behind are invited | `who_is_invited_does_not_own_the_lock` | they are handed the lock; no turns are counted past them |
 //! | also behind one who gives up | `who_stood_behind_one_who_gave_up_is_invited` | invited by the same call only |
 //! | near to others, it is in nobody's way | `who_is_near_to_others_keeps_nobody_out` | only taken past a queue's end; every token near |
@@ -19,7 +20,7 @@
 
 mod sync_support;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use sync_support::{LONG, until, within};
 use volt::runtime::{Builder, JoinHandle, Runtime};
@@ -191,15 +192,19 @@ fn turns_past_who_is_near(of: Duration) -> (u64, Duration) {
     (turns, took)
 }
 
+/// So many turns past one that is near, however short they are.
+fn assert_are_enough(turns: u64, took: Duration) {
+    let looks = turns == SOME || turns % OVERTAKEN == 0;
+    assert!(looks && turns <= MOST && took >= LONG_FOR_SOME, "{turns} turns in {took:?}");
+}
+
 #[test]
 fn one_makes_way_for_who_is_near() {
     within(LONG, || {
         one_worker().run(|| {
             for _ in 0..100 {
                 let (turns, took) = turns_past_who_is_near(Duration::ZERO);
-                let looks = turns == SOME || turns % OVERTAKEN == 0;
-                assert!(looks && took >= LONG_FOR_SOME, "{turns} turns in {took:?}");
-                assert!(turns <= MOST, "{turns} turns");
+                assert_are_enough(turns, took);
             }
         });
     });
@@ -316,6 +321,12 @@ fn past_its_budget_a_fiber_beside_the_workers_waits() {
 
 type Writers = Arc<RwLock<Vec<&'static str>>>;
 
+/// Takes the lock as long as it is free, each time for long.
+fn writes_until_others(order: &Writers) -> u64 {
+    let try_turn = |_: &u32| order.try_write().is_ok_and(|_guard| spend(LONG_TURN));
+    (0..1_000).take_while(try_turn).count() as u64
+}
+
 #[test]
 fn one_makes_way_for_a_writer_that_is_near() {
     within(LONG, || {
@@ -330,8 +341,9 @@ fn one_makes_way_for_a_writer_that_is_near() {
                 waiter
             });
             drop(guard);
-            let reads = (0..1_000).take_while(|_| order.read().unwrap().is_empty()).count();
-            assert_eq!(reads as u64, OVERTAKEN);
+            let begin = Instant::now();
+            let reads = (0..10_000).take_while(|_| order.read().unwrap().is_empty()).count();
+            assert_are_enough(reads as u64, begin.elapsed());
             waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
             assert_eq!(*order.read().unwrap(), ["first", "second"]);
         });
@@ -382,6 +394,45 @@ fn readers_in_a_row_go_together() {
     });
 }
 
+/// As above, after turns that were short: the first takes only the next along, which takes the last.
+#[test]
+fn readers_in_a_row_go_one_after_the_other_after_short_turns() {
+    const NOBODY: usize = usize::MAX;
+    within(LONG, || {
+        one_worker().run(|| {
+            let (lock, all) = (Arc::new(RwLock::new(())), Arc::new(volt::sync::Barrier::new(3)));
+            let one_after_the_other = (0..100).any(|_| {
+                let guard = lock.write().unwrap();
+                let along = Arc::new(AtomicUsize::new(NOBODY));
+                let readers = [(); 3].map(|()| {
+                    let (lock, all) = (Arc::clone(&lock), Arc::clone(&all));
+                    let (along, begun) = (Arc::clone(&along), Arc::new(AtomicBool::new(false)));
+                    let theirs = Arc::clone(&begun);
+                    let reader = volt::go(move || {
+                        theirs.store(true, Ordering::SeqCst);
+                        let _guard = lock.read().unwrap();
+                        let runnable = volt::runtime::Handle::current().stats().queue.size;
+                        let (first, only) = (Ordering::SeqCst, Ordering::SeqCst);
+                        let _ = along.compare_exchange(NOBODY, runnable, first, only);
+                        // None of them leaves before all are there.
+                        all.wait();
+                    });
+                    while !begun.load(Ordering::SeqCst) {
+                        volt::yield_now();
+                    }
+                    reader
+                });
+                drop(guard);
+                (0..SOME).for_each(|_| drop(lock.try_write().unwrap()));
+                readers.into_iter().for_each(|reader| reader.join().unwrap());
+                along.load(Ordering::SeqCst) == 1
+            });
+            // Unless the system took the processor away each time, which makes any turn long.
+            assert!(one_after_the_other);
+        });
+    });
+}
+
 /// The first reader invites two others, of which one is on a worker that does not come to it. That one is not
 /// in anybody's way, but for turns past it: after so many the lock goes to the writer behind.
 #[test]
@@ -404,9 +455,7 @@ fn who_is_invited_does_not_own_the_lock() {
             let away = readers.remove(away);
             readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), 0));
             let theirs = Arc::clone(&order);
-            let turns = here
-                .run(move || (0..1_000).take_while(|_| theirs.try_write().is_ok()).count() as u64);
-            assert_eq!(turns, OVERTAKEN);
+            assert_eq!(here.run(move || writes_until_others(&theirs)), OVERTAKEN);
             writer.join().unwrap();
             drop(kept);
             assert_eq!(away.join().unwrap(), 1);
@@ -470,7 +519,10 @@ fn who_is_near_to_others_keeps_nobody_out() {
                 }
                 // The first is woken from here, to the slot of this worker.
                 drop(guard);
-                (0..OVERTAKEN).for_each(|_| drop(theirs.write().unwrap()));
+                for _ in 0..OVERTAKEN {
+                    let _guard = theirs.try_write().unwrap();
+                    spend(LONG_TURN);
+                }
                 keep();
             }));
         });
@@ -505,9 +557,7 @@ fn a_writer_that_does_not_come_is_passed_over() {
         kept.wait_for_it();
         drop(guard);
         let theirs = Arc::clone(&order);
-        let turns =
-            here.run(move || (0..1_000).take_while(|_| theirs.try_write().is_ok()).count() as u64);
-        assert_eq!(turns, OVERTAKEN);
+        assert_eq!(here.run(move || writes_until_others(&theirs)), OVERTAKEN);
         drop(kept);
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
         assert_eq!(*order.read().unwrap(), ["second", "first"]);

@@ -142,10 +142,11 @@ impl RawMutex {
     /// Frees the lock, which the caller owns.
     #[inline]
     pub(crate) fn unlock(&self) {
-        if self.word.load(Relaxed) != LOCKED {
-            return self.unlock_wanted();
+        let now = self.word.load(Relaxed);
+        if !self.may_leave_free(now) {
+            return self.unlock_slow();
         }
-        if self.word.fetch_sub(LOCKED, Release) != LOCKED {
+        if self.word.fetch_sub(LOCKED, Release) != now {
             self.serve_if_free();
         }
     }
@@ -178,17 +179,6 @@ impl RawMutex {
         self.word.compare_exchange(now, now | LOCKED, Acquire, Relaxed)?;
         self.turns.count();
         Ok(())
-    }
-
-    /// Frees the lock, for which others wait.
-    #[inline(never)]
-    fn unlock_wanted(&self) {
-        if !self.may_leave_free(self.word.load(Relaxed)) {
-            return self.unlock_slow();
-        }
-        if !self.may_leave_free(self.word.fetch_sub(LOCKED, Release)) {
-            self.serve_if_free();
-        }
     }
 
     /// May the owner leave the lock free without a look at the queue? Nobody waits, or there is the token, and it has
@@ -284,8 +274,8 @@ impl RawMutex {
         }
     }
 
-    /// The caller has freed the lock, and there was a waiter by then. It is served by whoever has taken the lock
-    /// meanwhile, or has the token, or else by the caller, as the owner.
+    /// The caller has freed the lock, and somebody came meanwhile. Who waits is served by whoever has taken the lock since,
+    /// or has the token, or else by the caller, as the owner.
     #[cold]
     fn serve_if_free(&self) {
         let mut now = self.word.load(Relaxed);

@@ -6,7 +6,7 @@
 //! As `raw_mutex.rs` has it. Who comes takes the lock if nobody waits. Who frees it while others wait gives
 //! a *token* to the first of them and leaves the lock free: it may take long to come, and to hand the lock
 //! to somebody who does not run makes all others wait for that one, each time anew (a *convoy*). Meanwhile
-//! whoever runs may take the free lock, `OVERTAKEN` times. After that, who comes and has the token near makes
+//! whoever runs may take the free lock, for a while (`turns.rs`). After that, who comes and has the token near makes
 //! way: it queues up, so that the one with the token runs. Who has it not takes the lock; a fiber is
 //! charged for it, since the one with the token may stand where only another look of this worker finds it. Its release
 //! hands the lock to the queue's head, and so on in the queue's order until the token comes. A woken waiter
@@ -19,12 +19,14 @@
 //! reads then, past a writer that stands behind them. They do not get the lock itself, for the same reason as
 //! above: it would be theirs until the last of them has run, and who comes meanwhile would wait for them
 //! all, to be woken together again. Turns count anew whenever one of them comes, as they would if each
-//! had been woken by itself.
+//! had been woken by itself. Where several own the lock at once, a turn may be lost. Where turns are so short that
+//! several processors would get on no faster than one, each of them invites one more, not the first all others, for whom
+//! other workers would come.
 //!
 //! # Why nobody is left behind
 //!
 //! `QUEUED` is set by a compare-and-swap that saw an owner, a token, or `QUEUED` itself. The last owner's
-//! release, if it finds `QUEUED` and either no tokens or far ones that were overtaken often enough, comes to the
+//! release, if it finds `QUEUED` and either no tokens or far ones that were overtaken for long enough, comes to the
 //! queue's lock and calls `hand_over`, which goes on until the head cannot be served, or tokens are out and
 //! no reader may be invited. Whoever has a token always tries: it takes the lock, and its release finds `QUEUED`;
 //! or it sees an owner, gives the token back by the compare-and-swap that saw it, and if it was the last,
@@ -43,12 +45,16 @@ use crate::primitives::sync::atomic::{AtomicU64, Ordering::*};
 
 use super::raw_mutex::Cancelled;
 use super::rwlock_word::*;
+use super::turns::Turns;
 use super::whereabouts::Whereabouts;
 
 /// The lock is the waiter's.
 const HANDED: u32 = 1;
 /// The waiter may try again, and has a token.
 const RETRY: u32 = 0;
+
+/// As many readers as there are, up to the next writer.
+const ALL: u32 = u32::MAX;
 
 /// Who waits.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +68,7 @@ struct Waiting {
 #[derive(Debug)]
 pub(crate) struct RawRwLock {
     word: AtomicU64,
+    turns: Turns,
     tokens: Whereabouts,
     queue: Lock<Queue<Waiting>>,
 }
@@ -70,18 +77,18 @@ impl RawRwLock {
     const_unless_loom! {
         pub(crate) fn new() -> RawRwLock {
             let (word, tokens) = (AtomicU64::new(0), Whereabouts::new());
-            RawRwLock { word, tokens, queue: Lock::new(Queue::new()) }
+            RawRwLock { word, turns: Turns::new(), tokens, queue: Lock::new(Queue::new()) }
         }
     }
 
     #[inline]
     pub(crate) fn read(&self) -> Result<(), Cancelled> {
-        self.take_at_once(Want::Read).or_else(|seen| self.wait_for(Want::Read, seen))
+        self.take_unwanted(Want::Read).or_else(|seen| self.lock_wanted(Want::Read, seen))
     }
 
     #[inline]
     pub(crate) fn write(&self) -> Result<(), Cancelled> {
-        self.take_at_once(Want::Write).or_else(|seen| self.wait_for(Want::Write, seen))
+        self.take_unwanted(Want::Write).or_else(|seen| self.lock_wanted(Want::Write, seen))
     }
 
     #[inline]
@@ -103,20 +110,65 @@ impl RawRwLock {
         if cfg!(loom) { 0 } else { self.word.load(Relaxed) }
     }
 
-    /// Where nobody is there the exchange does not wait for the look: what it compares with is known.
+    /// Takes the lock if nobody has it or waits. The exchange does not wait for the look: what it compares with is
+    /// known.
     #[inline]
-    fn take_at_once(&self, want: Want) -> Result<(), u64> {
+    fn take_unwanted(&self, want: Want) -> Result<(), u64> {
         let now = self.look();
         if now != 0 {
-            return self.take(now, want, false);
+            return Err(now);
         }
-        let taken = self.word.compare_exchange(0, want.share(), Acquire, Relaxed);
-        taken.map(drop).or_else(|seen| self.take(seen, want, false))
+        self.word.compare_exchange(0, want.share(), Acquire, Relaxed).map(drop)
+    }
+
+    /// Takes the lock beside others or past those with tokens, or waits for it. Not inlined, so that what is takes few
+    /// instructions.
+    #[inline(never)]
+    fn lock_wanted(&self, want: Want, seen: u64) -> Result<(), Cancelled> {
+        let overtakes = !self.turns.is_look_due();
+        let taken = match want {
+            Want::Read => self.join(seen, overtakes),
+            Want::Write => self.take(seen, want, overtakes),
+        };
+        taken.or_else(|seen| self.wait_for(want, seen))
+    }
+
+    /// Takes a share by an addition, which does not wait for the look. Where somebody came between, and readers may not
+    /// have the lock any more, it is given back: that is a reader which came before and has left.
+    #[inline]
+    fn join(&self, seen: u64, overtakes: bool) -> Result<(), u64> {
+        if Want::Read.taken(seen, overtakes).is_none() {
+            return Err(seen);
+        }
+        let before = self.word.fetch_add(READER, Acquire);
+        if before != seen && Want::Read.taken(before, overtakes).is_none() {
+            self.read_unlock();
+            return Err(before);
+        }
+        self.has_taken(before);
+        Ok(())
     }
 
     #[inline]
-    fn take(&self, now: u64, want: Want, past: bool) -> Result<(), u64> {
-        self.change(now, |word| want.taken(word, past))
+    fn take(&self, mut now: u64, want: Want, overtakes: bool) -> Result<(), u64> {
+        while let Some(next) = want.taken(now, overtakes) {
+            match self.word.compare_exchange_weak(now, next, Acquire, Relaxed) {
+                Ok(_) => {
+                    self.has_taken(now);
+                    return Ok(());
+                }
+                Err(seen) => now = seen,
+            }
+        }
+        Err(now)
+    }
+
+    /// The caller, who came without a token, has taken the lock, whose word was `before`.
+    #[inline]
+    fn has_taken(&self, before: u64) {
+        if is_overtakable(before) {
+            self.turns.count();
+        }
     }
 
     /// Changes the word, which was `now`, to `next` of it, unless that says no to what it is.
@@ -135,8 +187,8 @@ impl RawRwLock {
     #[inline]
     pub(crate) fn read_unlock(&self) {
         let left = self.word.fetch_sub(READER, Release) - READER;
-        if left < READER && is_queue_due(left) {
-            self.serve_if_due(left);
+        if left < READER && self.is_queue_due(left) {
+            self.serve_if_due(left, ALL);
         }
     }
 
@@ -144,8 +196,8 @@ impl RawRwLock {
     #[inline]
     pub(crate) fn write_unlock(&self) {
         let left = self.word.fetch_sub(WRITER, Release) - WRITER;
-        if is_queue_due(left) {
-            self.serve_if_due(left);
+        if self.is_queue_due(left) {
+            self.serve_if_due(left, ALL);
         }
     }
 
@@ -153,43 +205,73 @@ impl RawRwLock {
     pub(crate) fn downgrade(&self) {
         let left = self.word.fetch_add(READER - WRITER, Release);
         if left & QUEUED != 0 {
-            self.serve();
+            self.serve(ALL);
         }
     }
 
     #[cold]
-    fn serve_if_due(&self, left: u64) {
-        if self.is_to_serve(left) {
-            self.serve();
+    fn serve_if_due(&self, word: u64, most: u32) {
+        if self.is_to_serve(word) {
+            self.serve(most);
         }
     }
 
-    /// Does who finds this word serve the queue, if the owners let its head in?
+    /// Does who finds this word serve the queue, if the owners let its head in? Unless there are tokens which were not
+    /// overtaken for long enough, or to which who comes makes way.
     fn is_to_serve(&self, word: u64) -> bool {
-        is_queue_due(word) && (word & TOKENS == 0 || !self.tokens.is_near())
+        let is_to_come = || word & TOKENS != 0 && (!self.are_to_come() || self.tokens.is_near());
+        self.is_queue_due(word) && !is_to_come()
+    }
+
+    /// As `is_to_serve`, as far as it can be told at once.
+    #[inline]
+    fn is_queue_due(&self, word: u64) -> bool {
+        word & QUEUED != 0 && (word & TOKENS == 0 || self.turns.are_many())
+    }
+
+    /// Those with tokens were overtaken many times: was that long? They may be as often again, if not.
+    #[cold]
+    fn are_to_come(&self) -> bool {
+        let long = self.turns.are_long();
+        if !long {
+            self.turns.allow_more();
+        }
+        long
+    }
+
+    /// May who comes take the lock past those with tokens, whom it would overtake in this word? Past many turns it is
+    /// charged for it, if they are not near.
+    fn may_barge(&self, want: Want, word: u64) -> bool {
+        if !is_overtakable(word) || !want.fits(word) || !self.turns.is_look_due() {
+            return true;
+        }
+        match self.turns.are_many() {
+            false => !self.tokens.is_near() || !self.turns.are_long(),
+            true => !self.are_to_come() || self.tokens.may_be_overtaken(),
+        }
     }
 
     #[cold]
-    fn serve(&self) {
+    fn serve(&self, most: u32) {
         let mut wakes = Wakes::new();
-        self.hand_over(&mut self.queue.lock(), &mut wakes);
+        self.hand_over(&mut self.queue.lock(), most, &mut wakes);
         wakes.wake();
     }
 
     #[cold]
     fn wait_for(&self, want: Want, seen: u64) -> Result<(), Cancelled> {
-        let past = !want.overtakes_too_often(seen) || self.tokens.may_be_overtaken();
-        let take = |now| self.take(now, want, past).is_ok();
+        let overtakes = self.may_barge(want, seen);
+        let take = |now| self.take(now, want, overtakes).is_ok();
         if take(seen) || spin(|| take(self.word.load(Relaxed))) {
             return Ok(());
         }
         let object = &raw const *self as usize;
         let how = Wait { object, at_once: true, ..Wait::cancellable("rwlock") };
         let mut patience = Patience::new();
-        let (mut has_token, mut place) = (false, Place::Back);
+        let (mut has_token, mut along, mut place) = (false, ALL, Place::Back);
         loop {
             let starved = has_token && patience.is_over();
-            let enter = Enter { lock: self, want, has_token, past };
+            let enter = Enter { lock: self, want, has_token, overtakes };
             match wait(enter, place, Waiting { want, starved }, how) {
                 Waited::Ready(()) => break,
                 Waited::Woken(HANDED) => return Ok(()),
@@ -199,25 +281,28 @@ impl RawRwLock {
             let now = || self.word.load(Relaxed);
             let take = || self.change(now(), |word| with_token(want, word)).is_ok();
             if take() || spin(take) {
+                along = if self.turns.are_short() { 1 } else { ALL };
+                self.turns.begin();
                 break;
             }
         }
         // Those who stand behind a reader may come along.
         if has_token && want == Want::Read {
-            self.serve_if_due(self.word.load(Relaxed));
+            self.serve_if_due(self.word.load(Relaxed), along);
         }
         Ok(())
     }
 
-    /// Serves the head of the queue as long as the lock allows it; under the queue's lock.
-    fn hand_over(&self, queue: &mut Queue<Waiting>, wakes: &mut Wakes) {
+    /// Serves the head of the queue as long as the lock allows it, and gives `most` tokens to readers who stand in a row;
+    /// under the queue's lock.
+    fn hand_over(&self, queue: &mut Queue<Waiting>, mut most: u32, wakes: &mut Wakes) {
         while let Some(Waiting { want, starved }) = queue.front() {
             let now = self.word.load(Relaxed);
-            let invites = want.may_join_invited(now);
-            if !want.fits(now) || !invites && !self.is_to_serve(now) {
+            let is_invited = want.may_join_invited(now);
+            if most == 0 || !want.fits(now) || !is_invited && !self.is_to_serve(now) {
                 return;
             }
-            let hands = starved || !invites && now & TOKENS != 0;
+            let hands = starved || !is_invited && now & TOKENS != 0;
             let next = if hands { want.added(now) } else { Some(want.with_one_token_more(now)) };
             // More readers than can be counted: the last of them serves the others.
             let Some(next) = next else { return };
@@ -226,16 +311,18 @@ impl RawRwLock {
             }
             match queue.offer_front(if hands { HANDED } else { RETRY }) {
                 Some(Ok(wake)) => {
-                    match hands {
-                        true => {}
-                        false if invites => self.tokens.of_one_more(wake.as_ref()),
-                        false => self.tokens.of(wake.as_ref()),
+                    if !hands && is_invited {
+                        self.tokens.of_one_more(wake.as_ref());
+                    } else if !hands {
+                        self.tokens.of(wake.as_ref());
+                        self.turns.begin();
                     }
+                    most -= u32::from(!hands);
                     wakes.extend(wake);
                 }
                 _ if hands => drop(self.word.fetch_sub(want.share(), Release)),
                 _ => {
-                    let _ = self.change(next, |word| Some(token_refused(word)));
+                    let _ = self.change(next, |word| Some(without_token(word)));
                 }
             }
         }
@@ -248,7 +335,7 @@ struct Enter<'a> {
     lock: &'a RawRwLock,
     want: Want,
     has_token: bool,
-    past: bool,
+    overtakes: bool,
 }
 
 impl<'a> Source<'a> for Enter<'a> {
@@ -267,20 +354,26 @@ impl<'a> Source<'a> for Enter<'a> {
     fn enter(&mut self, _: &mut Queue<Waiting>) -> Option<()> {
         let word = &self.lock.word;
         let mut now = word.load(Relaxed);
-        loop {
+        let taken = loop {
             let (taken, waits) = match self.has_token {
                 true => (with_token(self.want, now), without_token(now) | QUEUED),
-                false => (self.want.taken(now, self.past), now | QUEUED),
+                false => (self.want.taken(now, self.overtakes), now | QUEUED),
             };
             match word.compare_exchange_weak(now, taken.unwrap_or(waits), Acquire, Relaxed) {
-                Ok(_) => return taken.map(drop),
+                Ok(_) => break taken.is_some(),
                 Err(seen) => now = seen,
             }
+        };
+        match self.has_token {
+            true => self.lock.turns.begin(),
+            false if taken => self.lock.has_taken(now),
+            false => {}
         }
+        taken.then_some(())
     }
 
     fn left(&mut self, queue: &mut Queue<Waiting>, _: bool, wakes: &mut Wakes) {
-        self.lock.hand_over(queue, wakes);
+        self.lock.hand_over(queue, ALL, wakes);
     }
 }
 
@@ -318,7 +411,7 @@ mod tests {
             // As if as many as can be counted had come before it, in place of the writer.
             let (most, writer) = (!(READER - 1), WRITER);
             lock.word.fetch_add(most - writer, SeqCst);
-            let served = catch_unwind(AssertUnwindSafe(|| lock.serve()));
+            let served = catch_unwind(AssertUnwindSafe(|| lock.serve(ALL)));
             lock.word.fetch_sub(most - READER, SeqCst);
             lock.read_unlock();
             assert!(reader.join().unwrap());

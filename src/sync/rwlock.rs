@@ -14,10 +14,9 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 ///
 /// Nearly first come, first served: while a writer waits, new readers do not join those that read, and
 /// all readers up to the next writer are woken together. A lock that has become free may be taken past those
-/// that were woken for it, 64 times until the next of them comes. Then they have their turn, or, where something
-/// keeps them from running, those behind them. So nobody waits for more than some 64 critical sections for
-/// each waiter before it, and for as long as it is kept from running, as at a [`Mutex`](super::Mutex). Tries
-/// make way for nobody: a loop of nothing else may keep out those who wait.
+/// that were woken for it, as at a [`Mutex`](super::Mutex): for two microseconds, and 8 times at least, until the next
+/// of them comes. Then they have their turn, or, where something keeps them from running, those behind them, after 64
+/// times at least. Tries make way for nobody: a loop of nothing else may keep out those who wait.
 ///
 /// To read twice on one fiber may wait for ever, if a writer waits, be it one that came before the first.
 /// On a plain thread its waits block the thread.

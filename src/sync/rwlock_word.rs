@@ -5,11 +5,7 @@
 //! - In units of `TOKEN`: how many waiters have been woken to try again and have not tried yet: each has a
 //!   *token*. Given out under the queue's lock; given back by the waiter that has it, as it takes the lock
 //!   or queues up again, or by who offered it in vain.
-//! - `ALL_READ`: the tokens that are out are readers'.
-//! - In units of `TURN`: how often the lock was taken past those with tokens since one of them came, or the
-//!   first was woken, up to `OVERTAKEN`.
-//!
-//! Without a token there are neither turns nor `ALL_READ`.
+//! - `ALL_READ`: the tokens that are out are readers'. Not without a token.
 
 pub(super) const WRITER: u64 = 1;
 pub(super) const QUEUED: u64 = 2;
@@ -17,15 +13,7 @@ const ALL_READ: u64 = 4;
 pub(super) const TOKEN: u64 = 8;
 /// The tokens that are out.
 pub(super) const TOKENS: u64 = 255 * TOKEN;
-const TURN: u64 = 256 * TOKEN;
-const TURNS: u64 = 255 * TURN;
-pub(super) const READER: u64 = 256 * TURN;
-
-/// From here on the tokens have been out for too long.
-const LIMIT: u64 = OVERTAKEN * TURN;
-
-/// How often the lock is left to others while a woken waiter does not come; 255 at most.
-const OVERTAKEN: u64 = if cfg!(loom) { 1 } else { 64 };
+pub(super) const READER: u64 = 256 * TOKEN;
 
 /// What a waiter wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,24 +34,15 @@ impl Want {
         word & WRITER == 0 && (self == Want::Read || word < READER)
     }
 
-    /// The word after `word` if one who comes with this want may take the lock; `past` those with tokens, who
-    /// left it free, even if they were overtaken often enough.
+    /// The word after `word` if one who comes with this want may take the lock; past those with tokens, who left it
+    /// free, only if it `overtakes` them.
     #[inline]
-    pub(super) fn taken(self, word: u64, past: bool) -> Option<u64> {
-        if !self.fits(word) {
-            return None;
-        }
-        if word & TOKENS != 0 && word < READER {
-            return match word & TURNS < LIMIT {
-                true => self.added(word + TURN),
-                false if past => self.added(word),
-                false => None,
-            };
-        }
-        match word & QUEUED == 0 && (word & TOKENS == 0 || word & ALL_READ != 0) {
-            true => self.added(word),
-            false => None,
-        }
+    pub(super) fn taken(self, word: u64, overtakes: bool) -> Option<u64> {
+        let may = match is_overtakable(word) {
+            true => overtakes,
+            false => word & QUEUED == 0 && (word & TOKENS == 0 || word & ALL_READ != 0),
+        };
+        if may && self.fits(word) { self.added(word) } else { None }
     }
 
     /// The word with one owner more; `None` if there are as many readers as can be counted: whoever comes
@@ -78,12 +57,6 @@ impl Want {
         self == Want::Read && word >= READER && word & ALL_READ != 0 && word & TOKENS != TOKENS
     }
 
-    /// Would it be in the way of those with tokens, who were overtaken often enough, at a lock that is free
-    /// for it?
-    pub(super) fn overtakes_too_often(self, word: u64) -> bool {
-        self.fits(word) && word < READER && word & TOKENS != 0 && word & TURNS >= LIMIT
-    }
-
     /// The word after one with this want was given a token. If others are out, they are readers', and so is
     /// this one.
     pub(super) fn with_one_token_more(self, word: u64) -> u64 {
@@ -91,10 +64,10 @@ impl Want {
     }
 }
 
-/// Is the queue's head to be served, if the owners in `word` let it in, and unless a token is near?
+/// Is the lock free for those with tokens, of whom there are some?
 #[inline]
-pub(super) fn is_queue_due(word: u64) -> bool {
-    word & QUEUED != 0 && (word & TOKENS == 0 || word & TURNS >= LIMIT)
+pub(super) fn is_overtakable(word: u64) -> bool {
+    word & TOKENS != 0 && word & WRITER == 0 && word < READER
 }
 
 /// The word after `word` if the one with a token takes the lock, which it gives back so.
@@ -102,15 +75,10 @@ pub(super) fn with_token(want: Want, word: u64) -> Option<u64> {
     if want.fits(word) { want.added(without_token(word)) } else { None }
 }
 
-/// The word after a token was given back: whoever has another may be overtaken as often again.
+/// The word after a token was given back, or offered to one who had given up.
 pub(super) fn without_token(word: u64) -> u64 {
-    token_refused(word) & !TURNS
-}
-
-/// The word after a token was offered to one who had given up.
-pub(super) fn token_refused(word: u64) -> u64 {
     let left = word - TOKEN;
-    if left & TOKENS == 0 { left & !(ALL_READ | TURNS) } else { left }
+    if left & TOKENS == 0 { left & !ALL_READ } else { left }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -123,38 +91,41 @@ mod tests {
         wants.iter().fold(QUEUED, |word, want| want.with_one_token_more(word)) & !QUEUED
     }
 
-    /// May who comes take the lock, and counts as a turn then?
-    fn comes(want: Want, word: u64) -> Option<bool> {
-        want.taken(word, false).map(|taken| taken == word + want.share() + TURN)
+    /// May who comes take the lock?
+    fn comes(want: Want, word: u64, overtakes: bool) -> bool {
+        let taken = want.taken(word, overtakes);
+        assert!(taken.is_none_or(|taken| taken == word + want.share()));
+        taken.is_some()
+    }
+
+    fn never(want: Want, word: u64) -> bool {
+        !comes(want, word, true)
+    }
+
+    fn always(want: Want, word: u64) -> bool {
+        comes(want, word, false)
     }
 
     #[test]
     fn nobody_is_kept_out_of_a_lock_that_nobody_wants() {
-        assert_eq!([comes(Read, 0), comes(Write, 0)], [Some(false); 2]);
-        assert_eq!([comes(Read, 3 * READER), comes(Write, READER)], [Some(false), None]);
-        assert_eq!([comes(Read, WRITER), comes(Write, WRITER)], [None; 2]);
+        assert!(always(Read, 0) && always(Write, 0));
+        assert!(always(Read, 3 * READER) && never(Write, READER));
+        assert!(never(Read, WRITER) && never(Write, WRITER));
     }
 
     #[test]
     fn who_waits_is_not_overtaken_without_a_token() {
-        assert_eq!(
-            [comes(Read, QUEUED), comes(Write, QUEUED), comes(Read, READER | QUEUED)],
-            [None; 3]
-        );
+        assert!(never(Read, QUEUED) && never(Write, QUEUED) && never(Read, READER | QUEUED));
     }
 
     #[test]
-    fn a_free_lock_is_taken_past_tokens_so_many_times() {
+    fn a_free_lock_is_taken_past_tokens_by_who_may_overtake() {
         for (token, queued) in [(Read, 0), (Read, QUEUED), (Write, 0), (Write, QUEUED)] {
+            let word = tokens(&[token]) | queued;
+            assert!(is_overtakable(word) && !is_overtakable(word | WRITER));
+            assert!(!is_overtakable(word + READER) && !is_overtakable(queued));
             for want in [Read, Write] {
-                let mut word = tokens(&[token]) | queued;
-                for _ in 0..OVERTAKEN {
-                    assert_eq!(comes(want, word), Some(true));
-                    word += TURN;
-                }
-                assert_eq!(comes(want, word), None);
-                assert_eq!(want.taken(word, true), Some(word + want.share()));
-                assert!(want.overtakes_too_often(word) && !want.overtakes_too_often(word - TURN));
+                assert!(comes(want, word, true) && !comes(want, word, false));
             }
         }
     }
@@ -162,18 +133,17 @@ mod tests {
     #[test]
     fn readers_are_joined_past_the_tokens_of_readers_alone() {
         let readers = 2 * READER;
-        assert_eq!(comes(Read, readers | tokens(&[Read, Read])), Some(false));
-        assert_eq!(comes(Read, readers | tokens(&[Read]) | QUEUED), None);
-        assert_eq!(comes(Read, readers | tokens(&[Write])), None);
-        assert_eq!(comes(Write, readers | tokens(&[Read])), None);
+        assert!(always(Read, readers | tokens(&[Read, Read])));
+        assert!(never(Read, readers | tokens(&[Read]) | QUEUED));
+        assert!(never(Read, readers | tokens(&[Write])));
+        assert!(never(Write, readers | tokens(&[Read])));
     }
 
     #[test]
     fn a_token_that_comes_back_leaves_what_the_others_need() {
-        let two = tokens(&[Read, Read]) + TURN;
+        let two = tokens(&[Read, Read]);
         assert_eq!(without_token(two), tokens(&[Read]));
-        assert_eq!([without_token(without_token(two)), token_refused(token_refused(two))], [0; 2]);
-        assert_eq!(token_refused(two), tokens(&[Read]) + TURN);
+        assert_eq!(without_token(without_token(two)), 0);
         assert_eq!(with_token(Read, two | READER), Some(tokens(&[Read]) | (2 * READER)));
         assert_eq!(with_token(Write, tokens(&[Write]) | QUEUED), Some(WRITER | QUEUED));
         assert_eq!([with_token(Write, two | READER), with_token(Read, two | WRITER)], [None; 2]);

@@ -17,6 +17,8 @@ const SOME: u32 = if cfg!(loom) { 1 } else { 8 };
 const OVERTAKEN: u32 = if cfg!(loom) { 2 } else { 64 };
 const LONG: Duration = Duration::from_micros(2);
 const LOOKS: u32 = 16;
+/// In stamps: one such turn, of which `SOME` are not long.
+const SHORT: u64 = in_stamps(LONG) / SOME as u64;
 
 #[derive(Debug)]
 pub(super) struct Turns {
@@ -79,8 +81,21 @@ impl Turns {
             return true;
         }
         // One that comes from another processor may be ahead of this one's: then it has not been long.
-        let out = stamp().wrapping_sub(self.since.load(Relaxed));
-        (in_stamps(LONG)..u64::MAX / 2).contains(&out)
+        (in_stamps(LONG)..u64::MAX / 2).contains(&self.out())
+    }
+
+    /// How long the token has been out, in stamps.
+    fn out(&self) -> u64 {
+        stamp().wrapping_sub(self.since.load(Relaxed))
+    }
+
+    /// Have there been some, and are they so short that two processors would get on no faster than one, which need not
+    /// send the lock to and fro?
+    pub(super) fn are_short(&self) -> bool {
+        let (left, looks) = (self.left.load(Relaxed), self.looks.load(Relaxed));
+        let of_looks = if looks == 0 { SOME } else { looks.saturating_mul(OVERTAKEN) };
+        let count = of_looks.saturating_sub(left);
+        count >= SOME && (cfg!(loom) || self.out() < u64::from(count) * SHORT)
     }
 
     /// They are many, but not long: `OVERTAKEN` more.
@@ -132,6 +147,21 @@ mod tests {
         assert!(turns.are_long());
         turns.begin_again();
         assert!(turns.are_long(), "the token has been out all the time");
+    }
+
+    #[test]
+    fn some_are_short_if_the_token_came_soon() {
+        let short_after = |count: u32, time: Duration| {
+            let (turns, begun) = (Turns::new(), Instant::now());
+            turns.begin();
+            (0..count).for_each(|_| turns.count());
+            while begun.elapsed() < time {}
+            turns.are_short()
+        };
+        // Unless the system takes the processor away just then.
+        let at_best = |count| (0..100).any(|_| short_after(count, Duration::ZERO));
+        assert!(!at_best(SOME - 1) && at_best(SOME) && at_best(OVERTAKEN));
+        assert!(!short_after(SOME, LONG * 10) && !short_after(OVERTAKEN, LONG * 100));
     }
 
     /// As on a processor whose time is far behind.
