@@ -168,6 +168,40 @@ fn who_comes_from_outside_soon_runs_beside_fibers_that_compute() {
     });
 }
 
+/// A fiber that computes on after it has woken another does not keep that waiting while a worker sleeps.
+#[test]
+fn the_stages_of_a_pipeline_compute_at_the_same_time() {
+    const STAGE: Duration = Duration::from_micros(200);
+    within(LONG, || {
+        let (items, together) = plain(2).build().unwrap().run(|| {
+            let first_computes = Arc::new(AtomicBool::new(false));
+            let theirs = Arc::clone(&first_computes);
+            let (sender, receiver) = volt::channel::bounded(1);
+            let first = volt::go(move || {
+                loop {
+                    theirs.store(true, Ordering::SeqCst);
+                    compute(STAGE);
+                    theirs.store(false, Ordering::SeqCst);
+                    if sender.send(()).is_err() {
+                        return;
+                    }
+                }
+            });
+            let (mut items, mut together) = (0, 0);
+            while items < 20_000 && together < 500 {
+                receiver.recv().unwrap();
+                items += 1;
+                compute(STAGE);
+                together += u32::from(first_computes.load(Ordering::SeqCst));
+            }
+            drop(receiver);
+            first.join().unwrap();
+            (items, together)
+        });
+        assert_eq!(together, 500, "of {items} items");
+    });
+}
+
 fn compute(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {}

@@ -7,6 +7,7 @@ use super::hold_off::Patience;
 use super::locked_queue::LockedQueue;
 use super::parker::Parker;
 use super::ring::Ring;
+use super::share::Sharing;
 use super::slot::LifoSlot;
 use super::stats::Stats;
 use super::tick::Tick;
@@ -82,6 +83,7 @@ pub(super) struct Own {
     pub(super) homed: usize,
     pub(super) patience: Patience,
     pub(super) steals: Steals,
+    pub(super) sharing: Sharing,
 }
 
 // SAFETY: `own` is reached through `Core::own` only, by whoever has the core (`crew` says who).
@@ -119,6 +121,7 @@ impl Core {
                 homed: 0,
                 patience: Patience::new(),
                 steals: Steals::new(),
+                sharing: Sharing::new(),
             }),
         }
     }

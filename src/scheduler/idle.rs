@@ -45,6 +45,11 @@ impl Idle {
         self.parked.is_set(index)
     }
 
+    /// Does a worker search? A hint.
+    pub(crate) fn is_searched(&self) -> bool {
+        Self::searching(self.counts.load(Ordering::Relaxed)) > 0
+    }
+
     /// Below zero for a moment where a claimed worker has ended its search before the claimer has
     /// counted it: never more than there are.
     fn searching(counts: u64) -> i32 {

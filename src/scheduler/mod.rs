@@ -29,6 +29,7 @@ mod poller_seat;
 mod ring;
 mod schedule;
 mod search;
+mod share;
 mod shared;
 mod sites;
 mod slot;

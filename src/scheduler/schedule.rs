@@ -1,7 +1,8 @@
 //! Where a runnable fiber goes.
 //!
 //! - Woken or spawned by a fiber of the same scheduler: the LIFO slot of this worker; the fiber that
-//!   it displaces goes to the ring, and only then another worker is woken.
+//!   it displaces goes to the ring, and only then another worker is woken. Where fibers run for long, the ring at
+//!   once (`share.rs`).
 //! - Yielded, or flushed: the ring, behind all others. Settled by a turn of the driver: there too, or, the
 //!   first of them, the LIFO slot (`search.rs`).
 //! - A full ring: half of it and the new one to the injector.
@@ -54,6 +55,9 @@ impl Worker<'_> {
             return;
         }
         let core = self.held();
+        if !self.own_in(core).tick.flows() && self.shares(core, fiber) {
+            return;
+        }
         core.gate.enter();
         let displaced = core.slot.put(fiber);
         core.gate.exit();

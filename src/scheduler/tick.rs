@@ -16,6 +16,7 @@
 //! a look brings makes it longer still, and one that is full sends its older half to the injector, behind all
 //! that came later.
 
+use super::worth::FLOWING;
 use crate::primitives::clock::Moment;
 use crate::util::ewma::{RunTime, injector_interval};
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub(crate) struct Tick {
     /// The interval is set, not estimated.
     fixed: bool,
     average: RunTime,
+    /// It is short; also before there is one.
+    flows: bool,
     /// When the injector was looked at last because that was due.
     looked: Moment,
     /// The same, or when an early look was.
@@ -103,6 +106,7 @@ impl Tick {
             interval,
             fixed: every.is_some(),
             average,
+            flows: true,
             looked: now,
             looked_early: now,
             early: false,
@@ -150,6 +154,12 @@ impl Tick {
         self.until_tick != 0 && self.until_injector != 0 && !self.early && self.dispatch()
     }
 
+    /// The next dispatch comes to [`glance`](Self::glance) first.
+    pub(crate) fn glance_next(&mut self) {
+        self.book();
+        (self.armed, self.until_glance) = (0, 0);
+    }
+
     /// Looks at queues and clock, if it is time for that. The clock is read where fibers run for long, and if
     /// something waits.
     pub(crate) fn look(&mut self, queues: impl FnOnce() -> Queues, now: impl FnOnce() -> Moment) {
@@ -160,7 +170,7 @@ impl Tick {
         self.until_look = self.look;
         let queues = queues();
         let waiting = queues.waiting && !self.fixed;
-        let long = self.average.average() >= LONG;
+        let long = self.runs_long();
         if waiting || long {
             let now = now();
             let period = if queues.short { PERIOD } else { LONG_PERIOD };
@@ -215,6 +225,7 @@ impl Tick {
         if self.dispatched > 0 {
             let ran = now.since(self.began).saturating_sub(self.left_out);
             self.average.record(ran.as_nanos() as u64, self.dispatched);
+            self.flows = self.average.average() < FLOWING;
             self.look = look_interval(self.average.average());
             if !self.fixed {
                 self.interval = injector_interval(self.average.average());
@@ -246,6 +257,17 @@ impl Tick {
     /// Nanoseconds that a fiber runs between two scheduling points, estimated.
     pub(crate) fn average(&self) -> u64 {
         self.average.average()
+    }
+
+    /// Does the worker go on from fiber to fiber within microseconds, as far as the estimate tells?
+    #[inline(always)]
+    pub(crate) fn flows(&self) -> bool {
+        self.flows
+    }
+
+    /// Do fibers run for so long that others should not wait behind them?
+    pub(crate) fn runs_long(&self) -> bool {
+        self.average.average() >= LONG
     }
 
     #[cfg(test)]

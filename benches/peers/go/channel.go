@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"sync"
+	"time"
 )
 
 func channelRoundTrip() float64 {
@@ -62,6 +63,38 @@ func count(stream chan int, items int) {
 	if got != items {
 		panic("items were lost")
 	}
+}
+
+func pipelineShort() float64 { return pipeline(10) }
+
+func pipelineLong() float64 { return pipeline(100) }
+
+// pipeline takes as many microseconds in each of its two stages.
+func pipeline(micros int) float64 {
+	items := scale(50_000/micros, 100)
+	stage := func() { computeFor(time.Duration(micros) * time.Microsecond) }
+	return timed(items, func() {
+		stream := make(chan int, 1)
+		go func() {
+			for i := range items {
+				stage()
+				stream <- i
+			}
+			close(stream)
+		}()
+		done := make(chan int)
+		go func() {
+			got := 0
+			for range stream {
+				stage()
+				got++
+			}
+			done <- got
+		}()
+		if <-done != items {
+			panic("items were lost")
+		}
+	}) / 1e3
 }
 
 func manyProducers() float64 {

@@ -31,11 +31,14 @@ var cases = map[string]func() float64{
 	"mutex":              mutex,
 	"mutex_held":         mutexHeld,
 	"rwlock":             rwlock,
+	"rwlock_held":        rwlockHeld,
 	"semaphore":          semaphore,
 	"consumers":          consumers,
 	"select":             selectTwo,
 	"actor":              actor,
 	"fork_join":          forkJoin,
+	"pipeline_short":     pipelineShort,
+	"pipeline_long":      pipelineLong,
 	"wake_bursts":        wakeBursts,
 	"sleepers":           sleepers,
 	"nap":                nap,
@@ -91,6 +94,12 @@ func sample(operations int, once func() time.Duration) float64 {
 	sort.Float64s(samples)
 	n := len(samples)
 	return (samples[(n-1)/2] + samples[n/2]) / 2
+}
+
+// computeFor keeps the processor busy for so long.
+func computeFor(duration time.Duration) {
+	for start := time.Now(); time.Since(start) < duration; {
+	}
 }
 
 // timed is sample for what is all operations.

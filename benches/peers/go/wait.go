@@ -44,9 +44,16 @@ func mutex() float64 { return contend(scale(1_000_000, 10_000), nil) }
 
 func mutexHeld() float64 { return contend(scale(200_000, 10_000), runtime.Gosched) }
 
-func rwlock() float64 {
+func rwlock() float64 { return share(scale(1_000_000, 1_000), nil) }
+
+func rwlockHeld() float64 {
+	return share(scale(20_000, 1_000), func() { computeFor(20 * time.Microsecond) }) / 1e3
+}
+
+// share has 10 goroutines lock, so many times in all, nine times out of ten to read only.
+func share(times int, inside func()) float64 {
 	const fibers = 10
-	each := scale(1_000_000, 10_000) / fibers
+	each := times / fibers
 	return timed(fibers*each, func() {
 		var lock sync.RWMutex
 		var all sync.WaitGroup
@@ -64,6 +71,9 @@ func rwlock() float64 {
 					lock.RLock()
 					if count == 0 {
 						panic("nothing was written")
+					}
+					if inside != nil {
+						inside()
 					}
 					lock.RUnlock()
 				}

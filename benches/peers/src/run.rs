@@ -32,6 +32,12 @@ pub fn say(key: &str, value: impl std::fmt::Display) {
     io::stdout().flush().expect("the program that measures is there");
 }
 
+/// Keeps the processor busy for so long.
+pub fn compute_for(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {}
+}
+
 impl Run {
     /// `full`, or `quick` in a quick run.
     pub fn scale<T>(&self, full: T, quick: T) -> T {

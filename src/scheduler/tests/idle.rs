@@ -1,7 +1,6 @@
 //! Who sleeps, who searches, who is woken.
 
 use super::super::idle::{Idle, Left};
-use super::super::tick::Queues;
 use super::{bench, config};
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
@@ -242,20 +241,7 @@ fn for_few_short_fibers_nobody_need_be_woken() {
         let [none, one, three, ten] = [0, 1, 3, 10].map(settled);
         let all = || [&none, &one, &three, &ten].map(are_few);
         assert_eq!(all(), [false; 4], "nobody knows them yet");
-        let mut now = Moment::now();
-        let mut take = |micros: u64| {
-            for _ in 0..40 {
-                worker.own().tick.injector_looked(now);
-                worker.own().tick.begin(now);
-                (0..8).for_each(|_| {
-                    let quiet = || Queues { waiting: false, short: true };
-                    let tick = &mut worker.own().tick;
-                    assert!(tick.dispatch() || tick.glance(quiet, || now));
-                });
-                now = now.saturating_add(Duration::from_micros(8 * micros));
-                worker.own().tick.finish(now);
-            }
-        };
+        let take = |micros| bench.fibers_ran_for(0, Duration::from_micros(micros));
         take(3);
         assert_eq!(all(), [false, true, true, false], "three microseconds each");
         take(30);

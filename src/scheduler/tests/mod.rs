@@ -10,6 +10,7 @@ mod placement;
 mod queues;
 mod ring;
 mod search;
+mod share;
 mod supervisor;
 mod tick;
 mod wakes;
@@ -18,6 +19,7 @@ mod watch;
 use super::config::{Config, Migrate, Placement};
 use super::core::Core;
 use super::shared::Shared;
+use super::tick::Queues;
 use super::worker::Worker;
 use crate::fiber::{self, FiberPtr, Kind, Spec, Unfilled};
 use crate::primitives::clock::Moment;
@@ -137,6 +139,21 @@ impl Bench<'_> {
         for fiber in fibers {
             assert!(self.shared.injector.push(self.fibers[fiber]).is_ok());
         }
+    }
+
+    /// Fibers have run for so long on worker `index`, as far as its estimate tells.
+    fn fibers_ran_for(&self, index: usize, each: Duration) {
+        let tick = &mut self.workers[index].own().tick;
+        let mut now = Moment::now();
+        for _ in 0..40 {
+            tick.injector_looked(now);
+            tick.begin(now);
+            let quiet = || Queues { waiting: false, short: true };
+            (0..8).for_each(|_| assert!(tick.dispatch() || tick.glance(quiet, || now)));
+            now = now.saturating_add(8 * each);
+            tick.finish(now);
+        }
+        tick.begin(Moment::now());
     }
 
     /// Worker `index` goes to bed as far as others can tell.

@@ -1,10 +1,10 @@
 //! Messages to an echo server whose workers are busy: the servers of `echo`, beside tasks that compute.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Bar, Case, Kind, Part, Row, Unit, echo};
 use crate::peer::{self, Peer};
-use crate::run::Run;
+use crate::run::{Run, compute_for};
 
 pub const CASE: Case = Case {
     name: "computing",
@@ -34,17 +34,12 @@ pub const CASE: Case = Case {
 const TASKS: usize = 8;
 const PIECE: Duration = Duration::from_micros(200);
 
-fn compute(piece: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < piece {}
-}
-
 /// Starts fibers that compute one such piece after the other, and yield after each.
 pub fn busy_volt(piece: Duration) {
     for _ in 0..TASKS {
         volt::go(move || {
             loop {
-                compute(piece);
+                compute_for(piece);
                 volt::yield_now();
             }
         });
@@ -55,7 +50,7 @@ pub fn busy_tokio(piece: Duration) {
     for _ in 0..TASKS {
         tokio::spawn(async move {
             loop {
-                compute(piece);
+                compute_for(piece);
                 tokio::task::yield_now().await;
             }
         });
@@ -66,7 +61,7 @@ pub fn busy_threads(piece: Duration) {
     for _ in 0..TASKS {
         std::thread::spawn(move || {
             loop {
-                compute(piece);
+                compute_for(piece);
                 std::thread::yield_now();
             }
         });

@@ -23,6 +23,7 @@ mod outside_join;
 mod paced;
 mod parked;
 mod ping_pong;
+mod pipeline;
 mod ring;
 mod rwlock;
 mod select;
@@ -72,12 +73,15 @@ pub const ALL: &[&Case] = &[
     &upload::CASE,
     &mutex::HELD,
     &rwlock::CASE,
+    &rwlock::HELD,
     &semaphore::CASE,
     &consumers::CASE,
     &select::CASE,
     &actor::CASE,
     &fan_out::CASE,
     &fork_join::CASE,
+    &pipeline::SHORT,
+    &pipeline::LONG,
     &cancel::CASE,
     &nap::CASE,
     &blocking::CASE,

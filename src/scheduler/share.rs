@@ -1,0 +1,182 @@
+//! Whom a fiber wakes or spawns that runs for long itself.
+//!
+//! The LIFO slot is for those who run next, in a microsecond. Nobody else takes from it, and nobody is woken for it, since
+//! for two fibers that wake each other in turn another worker would come in vain. But who is put there by a fiber that
+//! goes on computing waits for as long as that does, while other workers sleep: a pipeline whose stages take 100 us
+//! each took 200 us an item on two workers, two halves of a job as long as both (measured; Go half of that).
+//!
+//! So where a worker does not flow, as far as the estimate tells, a woken fiber is offered: it goes to the ring, if nobody
+//! else stands there or in the slot. It is still the next here, but others may take it. To one who searches that is for
+//! free; to wake one costs microseconds, and is done where fibers run for long only (an acceptor that spawns a fiber for each
+//! connection took a tenth more otherwise, measured).
+//!
+//! An offer pays if the waker goes on for longer than the other takes to come. Whether it does is seen at its next
+//! scheduling point: if it came there too soon, or nobody has robbed it, the offer was in vain, and the next ones that are
+//! woken go to the slot, one after the first time, and up to [`MOST`]. Of those who search and of those who sleep there is
+//! an account each, since the latter often come too late where the former do not.
+
+use super::core::Core;
+use super::worker::Worker;
+use crate::fiber::FiberPtr;
+use crate::primitives::clock::{in_stamps, stamp};
+use crate::primitives::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// So many go to the slot at a time.
+const MOST: u32 = 63;
+/// For so long at least the waker must go on: twice as long as it takes another to wake up, where processors do not sleep
+/// deeply.
+const WORTH_A_WAKE: Duration = Duration::from_micros(10);
+/// The same for one who is awake.
+const WORTH_A_LOOK: Duration = Duration::from_micros(4);
+
+/// What a worker has seen of those whom it has offered to others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sharing {
+    sleepers: Offers,
+    searchers: Offers,
+}
+
+/// What became of those that were offered to some.
+#[derive(Clone, Copy, Debug)]
+struct Offers {
+    worth: u64,
+    last: Option<Offer>,
+    /// So many go to the slot before the next is offered, and how many did the last time.
+    skip: u32,
+    skipped: u32,
+}
+
+/// Times are stamps.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    at: u64,
+    /// So many robberies there had been.
+    robbed: u32,
+    /// How long the waker went on, once it does not any more.
+    went_on: Option<u64>,
+}
+
+impl Sharing {
+    pub(super) fn new() -> Sharing {
+        Sharing { sleepers: Offers::new(WORTH_A_WAKE), searchers: Offers::new(WORTH_A_LOOK) }
+    }
+
+    fn is_back(&mut self, now: impl Fn() -> u64) {
+        self.sleepers.is_back(&now);
+        self.searchers.is_back(&now);
+    }
+}
+
+impl Offers {
+    fn new(worth: Duration) -> Offers {
+        Offers { worth: in_stamps(worth), last: None, skip: 0, skipped: 0 }
+    }
+
+    /// Is the fiber that was just woken to be offered? This worker was robbed so often by now.
+    fn again(&mut self, robbed: u32, now: u64) -> bool {
+        if let Some(last) = self.last.take() {
+            let paid = robbed != last.robbed && last.went_on.is_none_or(|time| time >= self.worth);
+            self.skipped = if paid { 0 } else { MOST.min(2 * self.skipped + 1) };
+            self.skip = self.skipped;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return false;
+        }
+        self.last = Some(Offer { at: now, robbed, went_on: None });
+        true
+    }
+
+    /// The fiber that woke the last one has come to a scheduling point.
+    fn is_back(&mut self, now: impl FnOnce() -> u64) {
+        if let Some(last) = self.last.as_mut().filter(|last| last.went_on.is_none()) {
+            last.went_on = Some(now().wrapping_sub(last.at));
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// Offers a woken fiber to others, if that may pay; false, with nothing done, if it goes to the slot.
+    #[cold]
+    pub(super) fn shares(&self, core: &Core, fiber: FiberPtr) -> bool {
+        let config = &self.shared.config;
+        let alone = core.slot.is_empty() && core.ring.is_empty();
+        if !alone || config.workers == 1 || !config.stealing {
+            return false;
+        }
+        let own = self.own_in(core);
+        let offers = match self.shared.idle.is_searched() {
+            true => &mut own.sharing.searchers,
+            false if own.tick.runs_long() => &mut own.sharing.sleepers,
+            false => return false,
+        };
+        if !offers.again(core.robbed.load(Ordering::Relaxed), stamp()) {
+            return false;
+        }
+        // The next dispatch tells how long this one went on.
+        own.tick.glance_next();
+        self.push_back(fiber);
+        true
+    }
+
+    /// The fiber that ran until now goes on no longer. At a glance, and on the worker's own flow.
+    pub(super) fn note_end_of_offer(&self) {
+        self.own().sharing.is_back(stamp);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn offers() -> Offers {
+        Offers::new(WORTH_A_WAKE)
+    }
+
+    impl Offers {
+        /// How many of those that are woken until the next is offered go to the slot, where the last one was taken or
+        /// not, and the waker went on for so long.
+        fn skips(&mut self, taken: bool, went_on: Option<u64>) -> u32 {
+            let (at, robbed) = self.last.map_or((0, 0), |last| (last.at, last.robbed));
+            went_on.into_iter().for_each(|time| self.is_back(|| at + time));
+            (0..).find(|_| self.again(robbed + u32::from(taken), at + 1)).expect("some time")
+        }
+    }
+
+    #[test]
+    fn who_is_not_taken_is_offered_less_and_less_often() {
+        let mut offers = offers();
+        let long = Some(offers.worth);
+        let gaps: Vec<_> = (0..9).map(|_| offers.skips(false, long)).collect();
+        assert_eq!(gaps, [0, 1, 3, 7, 15, 31, 63, 63, 63]);
+    }
+
+    #[test]
+    fn who_is_taken_while_the_waker_goes_on_is_offered_each_time() {
+        let long = Some(offers().worth);
+        for went_on in [None, long] {
+            let mut offers = offers();
+            (0..9).for_each(|_| _ = offers.skips(false, None));
+            assert_eq!([(); 3].map(|()| offers.skips(true, went_on)), [0; 3], "{went_on:?}");
+            assert_eq!(offers.skips(false, went_on), 1);
+        }
+    }
+
+    #[test]
+    fn it_does_not_pay_where_the_waker_leaves_soon() {
+        let mut offers = offers();
+        let short = Some(offers.worth - 1);
+        let gaps: Vec<_> = (0..4).map(|_| offers.skips(true, short)).collect();
+        assert_eq!(gaps, [0, 1, 3, 7]);
+    }
+
+    #[test]
+    fn the_first_scheduling_point_counts() {
+        let mut offers = offers();
+        assert!(offers.again(0, 0));
+        offers.is_back(|| 1);
+        offers.is_back(|| WORTH_A_WAKE.as_nanos() as u64 * 1_000);
+        assert!(!offers.again(1, 2));
+    }
+}
