@@ -16,6 +16,8 @@
 //! | those who stand behind are invited | `who_is_invited_does_not_own_the_lock` | they are handed the lock; no turns are counted past them |
 //! | also behind one who gives up | `who_stood_behind_one_who_gave_up_is_invited` | invited by the same call only |
 //! | near to others, it is in nobody's way | `who_is_near_to_others_keeps_nobody_out` | only taken past a queue's end; every token near |
+//! | after two long turns a fiber has the lock handed | `after_long_turns_the_lock_is_handed` | never handed; handed after one |
+//! | no thread has | `to_a_thread_it_is_not_handed` | handed to threads |
 //! | else it is charged, and yields | `a_greedy_fiber_is_charged` (`sync_fair.rs`) | no charge |
 
 mod sync_support;
@@ -400,8 +402,10 @@ fn readers_in_a_row_go_one_after_the_other_after_short_turns() {
     const NOBODY: usize = usize::MAX;
     within(LONG, || {
         one_worker().run(|| {
-            let (lock, all) = (Arc::new(RwLock::new(())), Arc::new(volt::sync::Barrier::new(3)));
+            let all = Arc::new(volt::sync::Barrier::new(3));
             let one_after_the_other = (0..100).any(|_| {
+                // A new one: after a long turn and another the lock is handed.
+                let lock = Arc::new(RwLock::new(()));
                 let guard = lock.write().unwrap();
                 let along = Arc::new(AtomicUsize::new(NOBODY));
                 let readers = [(); 3].map(|()| {
@@ -430,6 +434,54 @@ fn readers_in_a_row_go_one_after_the_other_after_short_turns() {
             // Unless the system took the processor away each time, which makes any turn long.
             assert!(one_after_the_other);
         });
+    });
+}
+
+/// Has a fiber queue up while another, the caller, has the lock for long: can that one take it again, as soon as it has
+/// freed it?
+fn can_be_taken_past(lock: &Arc<RwLock<()>>) -> bool {
+    let guard = lock.write().unwrap();
+    let theirs = Arc::clone(lock);
+    let waiter = volt::go(move || drop(theirs.read().unwrap()));
+    // It runs until it waits.
+    volt::yield_now();
+    spend(LONG_FOR_SOME);
+    drop(guard);
+    let taken = lock.try_write().is_ok();
+    waiter.join().unwrap();
+    taken
+}
+
+#[test]
+fn after_long_turns_the_lock_is_handed() {
+    within(LONG, || {
+        one_worker().run(|| {
+            let lock = Arc::new(RwLock::new(()));
+            let taken = [(); 10].map(|()| can_be_taken_past(&lock));
+            assert_eq!(taken.iter().position(|taken| !taken), Some(1), "one may be the system's");
+            assert!(taken[1..].iter().all(|taken| !taken), "{taken:?}");
+        });
+    });
+}
+
+/// While it is woken, many turns may pass.
+#[test]
+fn to_a_thread_it_is_not_handed() {
+    within(LONG, || {
+        let lock = Arc::new(RwLock::new(()));
+        let taken_past = |_| {
+            let guard = lock.write().unwrap();
+            let theirs = Arc::clone(&lock);
+            let waiter = std::thread::spawn(move || drop(theirs.read().unwrap()));
+            // It does not spin any more.
+            std::thread::sleep(Duration::from_millis(2));
+            drop(guard);
+            let taken = lock.try_write().is_ok();
+            waiter.join().unwrap();
+            taken
+        };
+        // It may be there at once. Were it handed, that would be never.
+        assert!((0..200).map(taken_past).skip(4).any(|taken| taken));
     });
 }
 

@@ -188,6 +188,10 @@ impl Patience {
     }
 }
 
+pub(crate) fn comes_soon() -> bool {
+    true
+}
+
 pub(crate) fn spin(_: impl FnMut() -> bool) -> bool {
     false
 }

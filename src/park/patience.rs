@@ -27,6 +27,11 @@ impl Patience {
     }
 }
 
+/// Does who waits come soon after its wake? A fiber does, in the mean.
+pub(crate) fn comes_soon() -> bool {
+    current_fiber().is_some()
+}
+
 /// Lets the other side get ahead of a plain thread that has caught up with it. To look at once would take
 /// the line of the cache from whoever writes there, again after each value: so two that keep step are
 /// slower by far than two of which one follows at a distance.

@@ -101,6 +101,7 @@ mod barrier;
 pub mod broadcast;
 mod condvar;
 mod event;
+mod handing;
 mod lazy_lock;
 pub mod mpsc;
 mod mutex;

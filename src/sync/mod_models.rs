@@ -26,6 +26,7 @@ pub use mutex::{Mutex, MutexGuard};
 pub use rwlock::RwLock;
 pub use rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
 
+mod handing;
 #[path = "mpsc/mod_models.rs"]
 mod mpsc;
 mod raw_event;

@@ -21,7 +21,8 @@
 //! all, to be woken together again. Turns count anew whenever one of them comes, as they would if each
 //! had been woken by itself. Where several own the lock at once, a turn may be lost. Where turns are so short that
 //! several processors would get on no faster than one, each of them invites one more, not the first all others, for whom
-//! other workers would come.
+//! other workers would come. And where turns are long, the lock is handed over, to a writer or to all readers in a row
+//! (`handing.rs`).
 //!
 //! # Why nobody is left behind
 //!
@@ -38,11 +39,12 @@
 //! release that came between, and relied on the one who lost, is made up for.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{Patience, Wait, spin};
+use crate::park::{Patience, Wait, comes_soon, spin};
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU64, Ordering::*};
 
+use super::handing::Handing;
 use super::raw_mutex::Cancelled;
 use super::rwlock_word::*;
 use super::turns::Turns;
@@ -62,6 +64,8 @@ struct Waiting {
     want: Want,
     /// The lock must be handed to it.
     starved: bool,
+    /// It is handed if turns are long.
+    comes_soon: bool,
 }
 
 /// A lock without data.
@@ -69,6 +73,7 @@ struct Waiting {
 pub(crate) struct RawRwLock {
     word: AtomicU64,
     turns: Turns,
+    handing: Handing,
     tokens: Whereabouts,
     queue: Lock<Queue<Waiting>>,
 }
@@ -77,7 +82,8 @@ impl RawRwLock {
     const_unless_loom! {
         pub(crate) fn new() -> RawRwLock {
             let (word, tokens) = (AtomicU64::new(0), Whereabouts::new());
-            RawRwLock { word, turns: Turns::new(), tokens, queue: Lock::new(Queue::new()) }
+            let (turns, handing) = (Turns::new(), Handing::new());
+            RawRwLock { word, turns, handing, tokens, queue: Lock::new(Queue::new()) }
         }
     }
 
@@ -211,6 +217,7 @@ impl RawRwLock {
 
     #[cold]
     fn serve_if_due(&self, word: u64, most: u32) {
+        self.handing.turn_ends();
         if self.is_to_serve(word) {
             self.serve(most);
         }
@@ -272,7 +279,8 @@ impl RawRwLock {
         loop {
             let starved = has_token && patience.is_over();
             let enter = Enter { lock: self, want, has_token, overtakes };
-            match wait(enter, place, Waiting { want, starved }, how) {
+            let waiting = Waiting { want, starved, comes_soon: comes_soon() };
+            match wait(enter, place, waiting, how) {
                 Waited::Ready(()) => break,
                 Waited::Woken(HANDED) => return Ok(()),
                 Waited::Woken(_) => (has_token, place) = (true, Place::Front),
@@ -296,13 +304,15 @@ impl RawRwLock {
     /// Serves the head of the queue as long as the lock allows it, and gives `most` tokens to readers who stand in a row;
     /// under the queue's lock.
     fn hand_over(&self, queue: &mut Queue<Waiting>, mut most: u32, wakes: &mut Wakes) {
-        while let Some(Waiting { want, starved }) = queue.front() {
+        let mut turns_are_long = None;
+        while let Some(Waiting { want, starved, comes_soon }) = queue.front() {
             let now = self.word.load(Relaxed);
             let is_invited = want.may_join_invited(now);
             if most == 0 || !want.fits(now) || !is_invited && !self.is_to_serve(now) {
                 return;
             }
-            let hands = starved || !is_invited && now & TOKENS != 0;
+            let mut long = || *turns_are_long.get_or_insert_with(|| self.handing.is_due());
+            let hands = starved || !is_invited && now & TOKENS != 0 || comes_soon && long();
             let next = if hands { want.added(now) } else { Some(want.with_one_token_more(now)) };
             // More readers than can be counted: the last of them serves the others.
             let Some(next) = next else { return };
@@ -367,6 +377,8 @@ impl<'a> Source<'a> for Enter<'a> {
         match self.has_token {
             true => self.lock.turns.begin(),
             false if taken => self.lock.has_taken(now),
+            // Without a token out the release that ends the turn serves the queue.
+            false if now & TOKENS == 0 => self.lock.handing.waits(),
             false => {}
         }
         taken.then_some(())

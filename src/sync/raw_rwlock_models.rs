@@ -15,8 +15,12 @@ struct Guarded {
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
-    fn new() -> Arc<Guarded> {
-        Arc::new(Guarded { lock: RawRwLock::new(), count: UnsafeCell::new(0) })
+    fn new(long_turns: bool) -> Arc<Guarded> {
+        let lock = RawRwLock::new();
+        if long_turns {
+            lock.handing.turns_are_long();
+        }
+        Arc::new(Guarded { lock, count: UnsafeCell::new(0) })
     }
 
     fn look(&self) {
@@ -62,15 +66,18 @@ impl Guarded {
     }
 }
 
-/// `first` has the best chance to come first; the last of all may give up.
+/// `first` has the best chance to come first; the last of all may give up. Whether turns are short or long, after which those
+/// who wait have the lock handed.
 fn all_come_through(first: fn(&Guarded) -> bool, others: [fn(&Guarded) -> bool; 2]) {
-    check(3, move || {
-        let guarded = Guarded::new();
-        let others = others.map(|other| beside(&guarded, other));
-        assert!(first(&guarded));
-        others.into_iter().for_each(|other| _ = other.join().unwrap());
-        guarded.check();
-    });
+    for long_turns in [false, true] {
+        check(3, move || {
+            let guarded = Guarded::new(long_turns);
+            let others = others.map(|other| beside(&guarded, other));
+            assert!(first(&guarded));
+            others.into_iter().for_each(|other| _ = other.join().unwrap());
+            guarded.check();
+        });
+    }
 }
 
 fn beside(guarded: &Arc<Guarded>, f: fn(&Guarded) -> bool) -> thread::JoinHandle<bool> {
@@ -196,7 +203,7 @@ fn a_writer_becomes_a_reader() {
 #[test]
 fn a_reader_does_not_wait_for_a_writer_that_gave_up() {
     check(3, || {
-        let guarded = Guarded::new();
+        let guarded = Guarded::new(false);
         assert!(guarded.lock.read().is_ok());
         let others = [give_up_writing, Guarded::read].map(|other| beside(&guarded, other));
         others.into_iter().for_each(|other| _ = other.join().unwrap());
@@ -208,7 +215,7 @@ fn a_reader_does_not_wait_for_a_writer_that_gave_up() {
 #[test]
 fn a_reader_does_not_wait_for_the_reader_that_was_a_writer() {
     check(3, || {
-        let guarded = Guarded::new();
+        let guarded = Guarded::new(false);
         assert!(guarded.lock.write().is_ok());
         let reader = beside(&guarded, Guarded::read);
         guarded.lock.downgrade();
