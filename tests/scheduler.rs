@@ -202,6 +202,25 @@ fn the_stages_of_a_pipeline_compute_at_the_same_time() {
     });
 }
 
+/// Who was spawned last stands in the slot behind a fiber that is joined meanwhile, and does not stop.
+#[test]
+fn who_stands_behind_one_that_is_joined_runs_beside_it() {
+    within(LONG, || {
+        plain(2).build().unwrap().run(|| {
+            let started = Arc::new(AtomicBool::new(false));
+            let theirs = Arc::clone(&started);
+            let first = volt::go(move || {
+                while !theirs.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            });
+            let second = volt::go(move || started.store(true, Ordering::SeqCst));
+            first.join().unwrap();
+            second.join().unwrap();
+        });
+    });
+}
+
 fn compute(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {}

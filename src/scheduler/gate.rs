@@ -4,7 +4,7 @@
 //! A biased lock. The owner goes in and out at every dispatch and wake, with two plain stores and a
 //! load; visitors come seldom, and pay a `membarrier` for both. They do not wait for the owner: where one
 //! finds it inside, the owner is at work, and there is nothing to do for it. They are the supervisor, a few
-//! times a second at most and for a few instructions; whoever ends a scheduler, once; and whoever
+//! times a second at most and for a few instructions; a thief that takes who stands in the slot behind a fiber that does not stop; whoever ends a scheduler, once; and whoever
 //! lists the fibers, for as long as that takes (`census.rs` sees to it that this is not all the time).
 //!
 //! # Protocol

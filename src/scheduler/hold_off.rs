@@ -200,7 +200,7 @@ impl Worker<'_> {
         (robbed, Worth { short: worth.short && !self.shared.driver.has_sources(), ..worth })
     }
 
-    fn others(&self) -> impl Iterator<Item = &Core> {
+    pub(super) fn others(&self) -> impl Iterator<Item = &Core> {
         let me = self.held().index;
         self.shared.cores.iter().filter(move |core| core.index != me)
     }

@@ -234,7 +234,7 @@ impl Worker<'_> {
         self.hold_off();
         self.steal().or_else(|| {
             self.own().patience.forget();
-            self.take_from_injector()
+            self.take_from_injector().or_else(|| self.steal_aged())
         })
     }
 

@@ -1,7 +1,7 @@
 //! The LIFO slot: the fiber that a worker woke last, which it runs next while the cache is warm.
 //!
 //! After Go's `runnext` and Tokio's LIFO slot. The owner puts in and takes out, inside its core's
-//! gate; so does the supervisor, as a visitor, when the slot has aged behind a fiber that does not
+//! gate; so do the supervisor and thieves, as visitors, when the slot has aged behind a fiber that does not
 //! stop. Plain loads and stores do, since the gate orders them. Others only look whether something is
 //! there.
 

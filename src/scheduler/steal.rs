@@ -1,10 +1,20 @@
-//! Taking work from other workers.
+//! Taking work from other workers: half of a ring; and what stands in the LIFO slot behind a fiber that runs for
+//! long, which nobody else looks at. That is taken as the supervisor does it, by a visit at the gate, which makes the
+//! owner's side cost nothing and the thief's ten microseconds: so only if nothing else is to be had, and after the worker has stood still
+//! for [`AGED`]. (Go's thieves wait for 3 us before they take another's `runnext`.)
 
 use super::core::Core;
 use super::worker::Worker;
 use super::worth::Mark;
 use crate::fiber::FiberPtr;
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// As long as it takes to take somebody out of a slot, and to run them elsewhere.
+const AGED: Duration = Duration::from_micros(20);
+/// `spin_loop`s between two looks at a worker.
+const SPINS: u32 = 16;
 
 impl Worker<'_> {
     /// Looks at the other rings, round and round from a random one on, and takes half of the first
@@ -41,6 +51,38 @@ impl Worker<'_> {
         victim.was_robbed();
         self.mark_ring();
         Some(fiber)
+    }
+
+    /// Who stands in the slot of a worker that goes on with one fiber. One thief at a time looks.
+    pub(super) fn steal_aged(&self) -> Option<FiberPtr> {
+        let waits = |core: &&Core| !core.slot.is_empty() && core.is_open();
+        let victim = self.others().find(waits)?;
+        if self.shared.holding_off.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let moves = self.moves_until_aged(victim);
+        self.shared.holding_off.store(false, Ordering::Relaxed);
+        let is_same = |now: &u64| moves == Some(*now);
+        let take = || Some(victim.moves()).filter(is_same).and_then(|_| victim.slot.take());
+        let fiber = moves.and_then(|_| victim.gate.visit(take)).flatten()?;
+        victim.was_robbed();
+        self.held().stats.stolen.add(1);
+        Some(fiber)
+    }
+
+    /// Looks on at `victim`; says how far it is if it does not go on, nor anything else turns up.
+    #[cold]
+    fn moves_until_aged(&self, victim: &Core) -> Option<u64> {
+        let (start, moves) = (Moment::now(), victim.moves());
+        let mut now = start;
+        let stands = || victim.moves() == moves && !victim.slot.is_empty();
+        let is_free = || !self.shared.has_work_for(self.held()) && !self.shared.is_stopping();
+        while now.since(start) < AGED && stands() && is_free() {
+            (0..SPINS).for_each(|_| std::hint::spin_loop());
+            now = Moment::now();
+        }
+        self.own().tick.leave_out(now.since(start));
+        (now.since(start) >= AGED).then_some(moves)
     }
 
     /// Half of what was put into the mailbox of a worker that does not come to it.

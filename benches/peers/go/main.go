@@ -37,6 +37,7 @@ var cases = map[string]func() float64{
 	"select":             selectTwo,
 	"actor":              actor,
 	"fork_join":          forkJoin,
+	"halves":             halves,
 	"pipeline_short":     pipelineShort,
 	"pipeline_long":      pipelineLong,
 	"wake_bursts":        wakeBursts,

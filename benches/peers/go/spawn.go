@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"sync"
+	"time"
 	"sync/atomic"
 )
 
@@ -124,4 +125,18 @@ func forkJoin() float64 {
 		}
 		all.Wait()
 	})
+}
+
+func halves() float64 {
+	return timed(1, func() {
+		var both sync.WaitGroup
+		both.Add(2)
+		for range 2 {
+			go func() {
+				computeFor(10 * time.Millisecond)
+				both.Done()
+			}()
+		}
+		both.Wait()
+	}) / 1e3
 }

@@ -1,6 +1,7 @@
 //! The scheduler's parts, without threads: workers that do what the test tells them, one step at a
 //! time.
 
+mod aged;
 mod ends;
 mod hand_off;
 mod hold_off;

@@ -13,6 +13,7 @@ mod consumers;
 mod echo;
 mod fan_out;
 mod fork_join;
+mod halves;
 mod http;
 mod idle;
 mod many_producers;
@@ -80,6 +81,7 @@ pub const ALL: &[&Case] = &[
     &actor::CASE,
     &fan_out::CASE,
     &fork_join::CASE,
+    &halves::CASE,
     &pipeline::SHORT,
     &pipeline::LONG,
     &cancel::CASE,
