@@ -162,15 +162,14 @@ fn who_comes_back_rejoins_or_retires_and_no_more_run_than_should() {
     });
 }
 
-/// One fiber in the slot behind one that computes: no other worker is woken for it, and it is not
+/// One fiber in the slot behind one that computes: no other worker is woken for it, nor steals it, and it is not
 /// yet a stall.
 #[test]
 fn an_aged_slot_is_freed_before_its_worker_counts_as_stalled() {
     within(LONG, || {
         let period = Duration::from_secs(2);
-        let runtime =
-            Builder::new().workers(2).stall_period(Some(period)).force_migrate(false).build();
-        let runtime = runtime.unwrap();
+        let builder = Builder::new().workers(2).stall_period(Some(period)).stealing(false);
+        let runtime = builder.force_migrate(false).build().unwrap();
         let (waited, held) = runtime.run(move || {
             let flag = Arc::new(AtomicBool::new(false));
             let theirs = Arc::clone(&flag);

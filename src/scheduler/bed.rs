@@ -45,6 +45,9 @@ impl Worker<'_> {
         }
         let awake = Moment::now();
         let slept = awake.since(now);
+        if self.searching.get() {
+            self.is_called(slept);
+        }
         match leaves_poller {
             true => {
                 shared.poller.leave(awake);

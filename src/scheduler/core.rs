@@ -11,6 +11,7 @@ use super::share::Sharing;
 use super::slot::LifoSlot;
 use super::stats::Stats;
 use super::tick::Tick;
+use super::vigil::Vigil;
 use super::worth::Steals;
 use crate::fiber::{FiberPtr, Seat};
 use crate::primitives::clock::Moment;
@@ -84,6 +85,7 @@ pub(super) struct Own {
     pub(super) patience: Patience,
     pub(super) steals: Steals,
     pub(super) sharing: Sharing,
+    pub(super) vigil: Vigil,
 }
 
 // SAFETY: `own` is reached through `Core::own` only, by whoever has the core (`crew` says who).
@@ -122,6 +124,7 @@ impl Core {
                 patience: Patience::new(),
                 steals: Steals::new(),
                 sharing: Sharing::new(),
+                vigil: Vigil::default(),
             }),
         }
     }

@@ -39,6 +39,7 @@ mod steal;
 mod supervisor;
 mod switch;
 mod tick;
+mod vigil;
 mod watch;
 mod worker;
 mod worth;

@@ -256,7 +256,7 @@ impl Worker<'_> {
     /// run for long do not keep sockets and timers waiting for 128 of them.
     ///
     /// `runs_first` says that nothing else will be taken before slot and ring.
-    fn maintain(&self, runs_first: bool) {
+    pub(super) fn maintain(&self, runs_first: bool) {
         let (core, driver) = (self.held(), &self.shared.driver);
         let now = Moment::now();
         self.own().tick.finish(now);

@@ -13,7 +13,8 @@
 //! An offer pays if the waker goes on for longer than the other takes to come. Whether it does is seen at its next
 //! scheduling point: if it came there too soon, or nobody has robbed it, the offer was in vain, and the next ones that are
 //! woken go to the slot, one after the first time, and up to [`MOST`]. Of those who search and of those who sleep there is
-//! an account each, since the latter often come too late where the former do not.
+//! an account each, since the latter often come too late where the former do not. Who has come stays awake for a while
+//! (`vigil.rs`).
 
 use super::core::Core;
 use super::worker::Worker;
@@ -106,13 +107,17 @@ impl Worker<'_> {
             return false;
         }
         let own = self.own_in(core);
-        let offers = match self.shared.idle.is_searched() {
+        let searched = self.shared.idle.is_searched();
+        let offers = match searched {
             true => &mut own.sharing.searchers,
             false if own.tick.runs_long() => &mut own.sharing.sleepers,
             false => return false,
         };
         if !offers.again(core.robbed.load(Ordering::Relaxed), stamp()) {
             return false;
+        }
+        if !searched {
+            self.shared.offered.store(true, Ordering::Relaxed);
         }
         // The next dispatch tells how long this one went on.
         own.tick.glance_next();

@@ -202,7 +202,7 @@ impl Worker<'_> {
                 if fiber.admit() {
                     self.resume(fiber);
                 }
-            } else {
+            } else if !self.stays_awake(done) {
                 self.park(done);
             }
         }

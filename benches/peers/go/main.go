@@ -30,6 +30,7 @@ var cases = map[string]func() float64{
 	"ring":               ring,
 	"mutex":              mutex,
 	"mutex_held":         mutexHeld,
+	"mutex_computing":    mutexComputing,
 	"rwlock":             rwlock,
 	"rwlock_held":        rwlockHeld,
 	"semaphore":          semaphore,

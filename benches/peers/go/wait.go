@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// contend has 10 goroutines lock the mutex, so many times in all.
-func contend(times int, inside func()) float64 {
+// contend has 10 goroutines lock the mutex, so many times in all; what they do inside and between may be nothing.
+func contend(times int, inside, between func()) float64 {
 	const fibers = 10
 	each := times / fibers
 	return timed(fibers*each, func() {
@@ -29,6 +29,9 @@ func contend(times int, inside func()) float64 {
 					}
 					count++
 					mutex.Unlock()
+					if between != nil {
+						between()
+					}
 				}
 				all.Done()
 			}()
@@ -40,9 +43,14 @@ func contend(times int, inside func()) float64 {
 	})
 }
 
-func mutex() float64 { return contend(scale(1_000_000, 10_000), nil) }
+func mutex() float64 { return contend(scale(1_000_000, 10_000), nil, nil) }
 
-func mutexHeld() float64 { return contend(scale(200_000, 10_000), runtime.Gosched) }
+func mutexHeld() float64 { return contend(scale(200_000, 10_000), runtime.Gosched, nil) }
+
+func mutexComputing() float64 {
+	piece := func() { computeFor(20 * time.Microsecond) }
+	return contend(scale(20_000, 1_000), piece, piece) / 1e3
+}
 
 func rwlock() float64 { return share(scale(1_000_000, 1_000), nil) }
 

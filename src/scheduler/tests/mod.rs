@@ -14,6 +14,7 @@ mod search;
 mod share;
 mod supervisor;
 mod tick;
+mod vigil;
 mod wakes;
 mod watch;
 

@@ -73,6 +73,7 @@ pub const ALL: &[&Case] = &[
     &outside_join::CASE,
     &upload::CASE,
     &mutex::HELD,
+    &mutex::COMPUTES,
     &rwlock::CASE,
     &rwlock::HELD,
     &semaphore::CASE,

@@ -2,19 +2,19 @@
 //! it on.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Bar, Case, Part, Row, Unit};
 use crate::peer::{Peer, on_may, on_threads, on_tokio, on_volt};
-use crate::run::Run;
+use crate::run::{Run, compute_for};
 
 pub const CASE: Case = Case {
     name: "mutex",
     bodies: &[
-        (Peer::Volt, volt::<false>),
-        (Peer::Tokio, tokio::<false>),
-        (Peer::May, may::<false>),
-        (Peer::Threads, threads::<false>),
+        (Peer::Volt, volt::<FREE>),
+        (Peer::Tokio, tokio::<FREE>),
+        (Peer::May, may::<FREE>),
+        (Peer::Threads, threads::<FREE>),
         (Peer::Floor, super::channel_round_trip::compare_and_swap_pair),
     ],
     rows: &[Row {
@@ -33,10 +33,10 @@ pub const HELD: Case = Case {
     name: "mutex_held",
     part: Part::Beside,
     bodies: &[
-        (Peer::Volt, volt::<true>),
-        (Peer::Tokio, tokio::<true>),
-        (Peer::May, may::<true>),
-        (Peer::Threads, threads::<true>),
+        (Peer::Volt, volt::<YIELDS>),
+        (Peer::Tokio, tokio::<YIELDS>),
+        (Peer::May, may::<YIELDS>),
+        (Peer::Threads, threads::<YIELDS>),
     ],
     rows: &[Row {
         key: "figure",
@@ -49,16 +49,59 @@ pub const HELD: Case = Case {
     ..Case::INSIDE
 };
 
+pub const COMPUTES: Case = Case {
+    name: "mutex_computing",
+    bodies: &[
+        (Peer::Volt, volt::<WORKS>),
+        (Peer::Tokio, tokio::<WORKS>),
+        (Peer::May, may::<WORKS>),
+        (Peer::Threads, threads::<WORKS>),
+    ],
+    rows: &[Row {
+        key: "figure",
+        title: "mutex held for 20 us, and 20 us between, per lock",
+        unit: Unit::Micros,
+        bar: Bar::NotSlower,
+    }],
+    note: "10 fibers lock, compute for 20 us, add one, unlock and compute for 20 us, 20,000 times in all: 20 us a lock \
+        at best, on two workers.",
+    ..HELD
+};
+
+/// What a fiber does with the lock.
+const FREE: u8 = 0;
+const YIELDS: u8 = 1;
+/// And without it as well.
+const WORKS: u8 = 2;
+const PIECE: Duration = Duration::from_micros(20);
+
+/// Without the lock.
+fn goes_on<const TURN: u8>() {
+    if TURN == WORKS {
+        compute_for(PIECE);
+    }
+}
+
+/// Of nanoseconds, in the unit of the case.
+fn figure<const TURN: u8>(nanos: f64) -> f64 {
+    if TURN == WORKS { nanos / 1e3 } else { nanos }
+}
+
 const FIBERS: u32 = 10;
 
 /// How often each fiber locks.
-fn each<const HELD: bool>(run: Run) -> u32 {
-    run.scale(if HELD { 200_000 } else { 1_000_000 }, 10_000) / FIBERS
+fn each<const TURN: u8>(run: Run) -> u32 {
+    let locks = match TURN {
+        FREE => 1_000_000,
+        YIELDS => 200_000,
+        _ => 20_000,
+    };
+    run.scale(locks, 1_000) / FIBERS
 }
 
-fn volt<const HELD: bool>(run: Run) -> f64 {
+fn volt<const TURN: u8>(run: Run) -> f64 {
     on_volt(run, move || {
-        let each = each::<HELD>(run);
+        let each = each::<TURN>(run);
         let mut sampler = run.sampler(FIBERS * each);
         while sampler.again() {
             let start = Instant::now();
@@ -69,10 +112,14 @@ fn volt<const HELD: bool>(run: Run) -> f64 {
                     volt::go(move || {
                         for _ in 0..each {
                             let mut count = mutex.lock().unwrap();
-                            if HELD {
-                                volt::yield_now();
+                            match TURN {
+                                FREE => {}
+                                YIELDS => volt::yield_now(),
+                                _ => compute_for(PIECE),
                             }
                             *count += 1;
+                            drop(count);
+                            goes_on::<TURN>();
                         }
                     })
                 })
@@ -81,13 +128,13 @@ fn volt<const HELD: bool>(run: Run) -> f64 {
             assert_eq!(*mutex.lock().unwrap(), FIBERS * each);
             sampler.add(start.elapsed());
         }
-        sampler.figure()
+        figure::<TURN>(sampler.figure())
     })
 }
 
-fn tokio<const HELD: bool>(run: Run) -> f64 {
+fn tokio<const TURN: u8>(run: Run) -> f64 {
     on_tokio(run, async move {
-        let each = each::<HELD>(run);
+        let each = each::<TURN>(run);
         let mut sampler = run.sampler(FIBERS * each);
         while sampler.again() {
             let start = Instant::now();
@@ -98,10 +145,14 @@ fn tokio<const HELD: bool>(run: Run) -> f64 {
                     tokio::spawn(async move {
                         for _ in 0..each {
                             let mut count = mutex.lock().await;
-                            if HELD {
-                                tokio::task::yield_now().await;
+                            match TURN {
+                                FREE => {}
+                                YIELDS => tokio::task::yield_now().await,
+                                _ => compute_for(PIECE),
                             }
                             *count += 1;
+                            drop(count);
+                            goes_on::<TURN>();
                         }
                     })
                 })
@@ -112,13 +163,13 @@ fn tokio<const HELD: bool>(run: Run) -> f64 {
             assert_eq!(*mutex.lock().await, FIBERS * each);
             sampler.add(start.elapsed());
         }
-        sampler.figure()
+        figure::<TURN>(sampler.figure())
     })
 }
 
-fn may<const HELD: bool>(run: Run) -> f64 {
+fn may<const TURN: u8>(run: Run) -> f64 {
     on_may(run, move || {
-        let each = each::<HELD>(run);
+        let each = each::<TURN>(run);
         let mut sampler = run.sampler(FIBERS * each);
         while sampler.again() {
             let start = Instant::now();
@@ -129,10 +180,14 @@ fn may<const HELD: bool>(run: Run) -> f64 {
                     may::go!(move || {
                         for _ in 0..each {
                             let mut count = mutex.lock().unwrap();
-                            if HELD {
-                                may::coroutine::yield_now();
+                            match TURN {
+                                FREE => {}
+                                YIELDS => may::coroutine::yield_now(),
+                                _ => compute_for(PIECE),
                             }
                             *count += 1;
+                            drop(count);
+                            goes_on::<TURN>();
                         }
                     })
                 })
@@ -141,13 +196,13 @@ fn may<const HELD: bool>(run: Run) -> f64 {
             assert_eq!(*mutex.lock().unwrap(), FIBERS * each);
             sampler.add(start.elapsed());
         }
-        sampler.figure()
+        figure::<TURN>(sampler.figure())
     })
 }
 
-fn threads<const HELD: bool>(run: Run) -> f64 {
+fn threads<const TURN: u8>(run: Run) -> f64 {
     on_threads(run, || {
-        let each = each::<HELD>(run);
+        let each = each::<TURN>(run);
         let mut sampler = run.sampler(FIBERS * each);
         while sampler.again() {
             let start = Instant::now();
@@ -158,10 +213,14 @@ fn threads<const HELD: bool>(run: Run) -> f64 {
                     std::thread::spawn(move || {
                         for _ in 0..each {
                             let mut count = mutex.lock().unwrap();
-                            if HELD {
-                                std::thread::yield_now();
+                            match TURN {
+                                FREE => {}
+                                YIELDS => std::thread::yield_now(),
+                                _ => compute_for(PIECE),
                             }
                             *count += 1;
+                            drop(count);
+                            goes_on::<TURN>();
                         }
                     })
                 })
@@ -170,6 +229,6 @@ fn threads<const HELD: bool>(run: Run) -> f64 {
             assert_eq!(*mutex.lock().unwrap(), FIBERS * each);
             sampler.add(start.elapsed());
         }
-        sampler.figure()
+        figure::<TURN>(sampler.figure())
     })
 }

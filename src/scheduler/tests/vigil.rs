@@ -1,0 +1,66 @@
+//! A worker that was woken for an offer, and finds nothing more: how it looks on.
+
+use super::{Bench, bench, config};
+use crate::primitives::sync::atomic::Ordering;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_micros(100);
+const AWAKE: Duration = Duration::from_micros(50);
+
+/// Worker 0 wakes fiber 0 for worker 1, which has slept for so long, and runs it.
+fn offers(bench: &Bench<'_>, slept: Duration) {
+    bench.fibers_ran_for(0, LONG);
+    bench.lies_down(1);
+    bench.workers[0].push_woken(bench.fibers[0]);
+    bench.workers[1].leave_bed(false);
+    assert!(bench.workers[1].searching.get(), "it was claimed");
+    bench.workers[1].is_called(slept);
+    assert_eq!(bench.find(1), Some(0));
+    assert_eq!(bench.find(1), None);
+}
+
+#[test]
+fn who_was_woken_for_an_offer_looks_on_for_a_while_and_sees_to_the_sockets() {
+    bench(config(2), 1, |bench| {
+        offers(bench, Duration::ZERO);
+        let (core, begin) = (bench.core(1), Instant::now());
+        assert!(!bench.workers[1].stays_awake(&|| false));
+        assert!(begin.elapsed() >= AWAKE && core.stats.polls.get() > 0);
+        // In vain: not the next time.
+        assert!(!bench.workers[1].stays_awake(&|| unreachable!("it does not look")));
+    });
+}
+
+#[test]
+fn whatever_turns_up_ends_it() {
+    bench(config(2), 2, |bench| {
+        offers(bench, Duration::ZERO);
+        let asked = Cell::new(0);
+        let third = || {
+            asked.set(asked.get() + 1);
+            asked.get() == 3
+        };
+        assert!(bench.workers[1].stays_awake(&third), "who is done");
+        let worked = Instant::now();
+        while worked.elapsed() < AWAKE {}
+        bench.fill_ring(0, [1]);
+        assert!(bench.workers[1].stays_awake(&|| false), "something to steal");
+        assert_eq!(bench.find(1), Some(1));
+    });
+}
+
+#[test]
+fn none_begins_after_a_long_sleep_or_another_wake_or_without_the_search() {
+    bench(config(2), 2, |bench| {
+        let never = || unreachable!("it does not look");
+        offers(bench, Duration::from_millis(1));
+        assert!(!bench.workers[1].stays_awake(&never), "a long sleep");
+        bench.workers[1].is_called(Duration::ZERO);
+        assert!(!bench.workers[1].stays_awake(&never), "the offer was for the sleep before");
+        bench.shared.offered.store(true, Ordering::Relaxed);
+        bench.workers[1].is_called(Duration::ZERO);
+        bench.workers[1].stop_searching();
+        assert!(!bench.workers[1].stays_awake(&never), "others search");
+    });
+}
