@@ -403,7 +403,7 @@ fn readers_in_a_row_go_one_after_the_other_after_short_turns() {
     within(LONG, || {
         one_worker().run(|| {
             let all = Arc::new(volt::sync::Barrier::new(3));
-            let one_after_the_other = (0..100).any(|_| {
+            let one_after_the_other = (0..1_000).any(|_| {
                 // A new one: after a long turn and another the lock is handed.
                 let lock = Arc::new(RwLock::new(()));
                 let guard = lock.write().unwrap();
@@ -427,7 +427,8 @@ fn readers_in_a_row_go_one_after_the_other_after_short_turns() {
                     reader
                 });
                 drop(guard);
-                (0..SOME).for_each(|_| drop(lock.try_write().unwrap()));
+                // So many that what the first needs to come does not count, without optimisation either.
+                (0..OVERTAKEN / 2).for_each(|_| drop(lock.try_write().unwrap()));
                 readers.into_iter().for_each(|reader| reader.join().unwrap());
                 along.load(Ordering::SeqCst) == 1
             });
