@@ -1,6 +1,7 @@
 //! A worker that was woken for an offer, and finds nothing more: how it looks on.
 
 use super::{Bench, bench, config};
+use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -29,6 +30,25 @@ fn who_was_woken_for_an_offer_looks_on_for_a_while_and_sees_to_the_sockets() {
         assert!(begin.elapsed() >= AWAKE && core.stats.polls.get() > 0);
         // In vain: not the next time.
         assert!(!bench.workers[1].stays_awake(&|| unreachable!("it does not look")));
+    });
+}
+
+#[test]
+fn it_is_no_fiber_s_time() {
+    bench(config(2), 1, |bench| {
+        offers(bench, Duration::ZERO);
+        bench.fibers_ran_for(1, Duration::from_micros(1));
+        for _ in 0..60 {
+            bench.workers[1].own().vigil = Default::default();
+            bench.shared.offered.store(true, Ordering::Relaxed);
+            bench.workers[1].is_called(Duration::ZERO);
+            let tick = &mut bench.workers[1].own().tick;
+            tick.injector_looked(Moment::now());
+            assert!(tick.dispatch());
+            assert!(!bench.workers[1].stays_awake(&|| false));
+        }
+        let average = bench.workers[1].own().tick.average();
+        assert!(average < 5_000, "{average} ns, as if the fibers had run for that long");
     });
 }
 
