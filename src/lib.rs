@@ -81,7 +81,8 @@
 //!   `blocking` that keeps the core, since those before it at its place returned soon. **Stall**:
 //!   a worker that does not come back from a fiber's code. **Supervisor**: the thread that notices.
 //!   **Spare**: a thread without a core. **Suspect**: a spawn site whose fibers have stalled.
-//! - **searcher**: a worker that looks for work to steal. **Parked**: asleep, on its thread or in the
+//! - **share**: to put who was woken into the ring, where others find it, instead of the slot.
+//! - **searcher**: a worker that looks for work to steal. **Vigil**: it finds nothing, and goes on looking. **Parked**: asleep, on its thread or in the
 //!   **poller**.
 //! - **park**, **unpark**: wait, wake. **Permit**: an unpark that came first. **Waiter**: who waits,
 //!   fiber or thread. **Settle**: to end a wait, once. **Offer**: to settle it and give something with

@@ -127,13 +127,13 @@ impl Worker<'_> {
 
     #[cold]
     fn glance(&self) -> bool {
-        self.note_end_of_offer();
+        self.note_end_of_share();
         self.own().tick.glance(|| self.queues(), Moment::now)
     }
 
     /// What is due, on the worker's own flow: by the clock too, for whoever comes here for each fiber.
     fn due(&self) -> Due {
-        self.note_end_of_offer();
+        self.note_end_of_share();
         self.own().tick.look(|| self.queues(), Moment::now);
         self.own().tick.due()
     }

@@ -5,13 +5,13 @@
 //! goes on computing waits for as long as that does, while other workers sleep: a pipeline whose stages take 100 us
 //! each took 200 us an item on two workers, two halves of a job as long as both (measured; Go half of that).
 //!
-//! So where a worker does not flow, as far as the estimate tells, a woken fiber is offered: it goes to the ring, if nobody
+//! So where a worker does not flow, as far as the estimate tells, a woken fiber is shared: it goes to the ring, if nobody
 //! else stands there or in the slot. It is still the next here, but others may take it. To one who searches that is for
 //! free; to wake one costs microseconds, and is done where fibers run for long only (an acceptor that spawns a fiber for each
 //! connection took a tenth more otherwise, measured).
 //!
-//! An offer pays if the waker goes on for longer than the other takes to come. Whether it does is seen at its next
-//! scheduling point: if it came there too soon, or nobody has robbed it, the offer was in vain, and the next ones that are
+//! A share pays if the waker goes on for longer than the other takes to come. Whether it does is seen at its next
+//! scheduling point: if it came there too soon, or nobody has robbed it, the share was in vain, and the next ones that are
 //! woken go to the slot, one after the first time, and up to [`MOST`]. Of those who search and of those who sleep there is
 //! an account each, since the latter often come too late where the former do not. Who has come stays awake for a while
 //! (`vigil.rs`).
@@ -31,26 +31,26 @@ const WORTH_A_WAKE: Duration = Duration::from_micros(10);
 /// The same for one who is awake.
 const WORTH_A_LOOK: Duration = Duration::from_micros(4);
 
-/// What a worker has seen of those whom it has offered to others.
+/// What a worker has seen of those whom it has shared with others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
-    sleepers: Offers,
-    searchers: Offers,
+    sleepers: Account,
+    searchers: Account,
 }
 
-/// What became of those that were offered to some.
+/// What became of those that were shared with some.
 #[derive(Clone, Copy, Debug)]
-struct Offers {
+struct Account {
     worth: u64,
-    last: Option<Offer>,
-    /// So many go to the slot before the next is offered, and how many did the last time.
+    last: Option<Share>,
+    /// So many go to the slot before the next is shared, and how many did the last time.
     skip: u32,
     skipped: u32,
 }
 
 /// Times are stamps.
 #[derive(Clone, Copy, Debug)]
-struct Offer {
+struct Share {
     at: u64,
     /// So many robberies there had been.
     robbed: u32,
@@ -60,7 +60,7 @@ struct Offer {
 
 impl Sharing {
     pub(super) fn new() -> Sharing {
-        Sharing { sleepers: Offers::new(WORTH_A_WAKE), searchers: Offers::new(WORTH_A_LOOK) }
+        Sharing { sleepers: Account::new(WORTH_A_WAKE), searchers: Account::new(WORTH_A_LOOK) }
     }
 
     fn is_back(&mut self, now: impl Fn() -> u64) {
@@ -69,12 +69,12 @@ impl Sharing {
     }
 }
 
-impl Offers {
-    fn new(worth: Duration) -> Offers {
-        Offers { worth: in_stamps(worth), last: None, skip: 0, skipped: 0 }
+impl Account {
+    fn new(worth: Duration) -> Account {
+        Account { worth: in_stamps(worth), last: None, skip: 0, skipped: 0 }
     }
 
-    /// Is the fiber that was just woken to be offered? This worker was robbed so often by now.
+    /// Is the fiber that was just woken to be shared? This worker was robbed so often by now.
     fn again(&mut self, robbed: u32, now: u64) -> bool {
         if let Some(last) = self.last.take() {
             let paid = robbed != last.robbed && last.went_on.is_none_or(|time| time >= self.worth);
@@ -85,7 +85,7 @@ impl Offers {
             self.skip -= 1;
             return false;
         }
-        self.last = Some(Offer { at: now, robbed, went_on: None });
+        self.last = Some(Share { at: now, robbed, went_on: None });
         true
     }
 
@@ -98,7 +98,7 @@ impl Offers {
 }
 
 impl Worker<'_> {
-    /// Offers a woken fiber to others, if that may pay; false, with nothing done, if it goes to the slot.
+    /// Shares a woken fiber with others, if that may pay; false, with nothing done, if it goes to the slot.
     #[cold]
     pub(super) fn shares(&self, core: &Core, fiber: FiberPtr) -> bool {
         let config = &self.shared.config;
@@ -108,16 +108,16 @@ impl Worker<'_> {
         }
         let own = self.own_in(core);
         let searched = self.shared.idle.is_searched();
-        let offers = match searched {
+        let account = match searched {
             true => &mut own.sharing.searchers,
             false if own.tick.runs_long() => &mut own.sharing.sleepers,
             false => return false,
         };
-        if !offers.again(core.robbed.load(Ordering::Relaxed), stamp()) {
+        if !account.again(core.robbed.load(Ordering::Relaxed), stamp()) {
             return false;
         }
         if !searched {
-            self.shared.offered.store(true, Ordering::Relaxed);
+            self.shared.called.store(true, Ordering::Relaxed);
         }
         // The next dispatch tells how long this one went on.
         own.tick.glance_next();
@@ -126,7 +126,7 @@ impl Worker<'_> {
     }
 
     /// The fiber that ran until now goes on no longer. At a glance, and on the worker's own flow.
-    pub(super) fn note_end_of_offer(&self) {
+    pub(super) fn note_end_of_share(&self) {
         self.own().sharing.is_back(stamp);
     }
 }
@@ -135,12 +135,12 @@ impl Worker<'_> {
 mod tests {
     use super::*;
 
-    fn offers() -> Offers {
-        Offers::new(WORTH_A_WAKE)
+    fn account() -> Account {
+        Account::new(WORTH_A_WAKE)
     }
 
-    impl Offers {
-        /// How many of those that are woken until the next is offered go to the slot, where the last one was taken or
+    impl Account {
+        /// How many of those that are woken until the next is shared go to the slot, where the last one was taken or
         /// not, and the waker went on for so long.
         fn skips(&mut self, taken: bool, went_on: Option<u64>) -> u32 {
             let (at, robbed) = self.last.map_or((0, 0), |last| (last.at, last.robbed));
@@ -150,38 +150,38 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_taken_is_offered_less_and_less_often() {
-        let mut offers = offers();
-        let long = Some(offers.worth);
-        let gaps: Vec<_> = (0..9).map(|_| offers.skips(false, long)).collect();
+    fn who_is_not_taken_is_shared_less_and_less_often() {
+        let mut account = account();
+        let long = Some(account.worth);
+        let gaps: Vec<_> = (0..9).map(|_| account.skips(false, long)).collect();
         assert_eq!(gaps, [0, 1, 3, 7, 15, 31, 63, 63, 63]);
     }
 
     #[test]
-    fn who_is_taken_while_the_waker_goes_on_is_offered_each_time() {
-        let long = Some(offers().worth);
+    fn who_is_taken_while_the_waker_goes_on_is_shared_each_time() {
+        let long = Some(account().worth);
         for went_on in [None, long] {
-            let mut offers = offers();
-            (0..9).for_each(|_| _ = offers.skips(false, None));
-            assert_eq!([(); 3].map(|()| offers.skips(true, went_on)), [0; 3], "{went_on:?}");
-            assert_eq!(offers.skips(false, went_on), 1);
+            let mut account = account();
+            (0..9).for_each(|_| _ = account.skips(false, None));
+            assert_eq!([(); 3].map(|()| account.skips(true, went_on)), [0; 3], "{went_on:?}");
+            assert_eq!(account.skips(false, went_on), 1);
         }
     }
 
     #[test]
     fn it_does_not_pay_where_the_waker_leaves_soon() {
-        let mut offers = offers();
-        let short = Some(offers.worth - 1);
-        let gaps: Vec<_> = (0..4).map(|_| offers.skips(true, short)).collect();
+        let mut account = account();
+        let short = Some(account.worth - 1);
+        let gaps: Vec<_> = (0..4).map(|_| account.skips(true, short)).collect();
         assert_eq!(gaps, [0, 1, 3, 7]);
     }
 
     #[test]
     fn the_first_scheduling_point_counts() {
-        let mut offers = offers();
-        assert!(offers.again(0, 0));
-        offers.is_back(|| 1);
-        offers.is_back(|| WORTH_A_WAKE.as_nanos() as u64 * 1_000);
-        assert!(!offers.again(1, 2));
+        let mut account = account();
+        assert!(account.again(0, 0));
+        account.is_back(|| 1);
+        account.is_back(|| WORTH_A_WAKE.as_nanos() as u64 * 1_000);
+        assert!(!account.again(1, 2));
     }
 }

@@ -67,8 +67,8 @@ pub(crate) struct Shared {
     pub(super) stacks_left: AtomicBool,
     /// A thief holds off.
     pub(super) holding_off: AtomicBool,
-    /// Somebody was woken for a fiber that was offered, and has not come yet. A hint.
-    pub(super) offered: AtomicBool,
+    /// Somebody was woken for a fiber that was shared (`share.rs`), and has not come yet. A hint.
+    pub(super) called: AtomicBool,
     /// Held by a worker without a core while one of its fibers ends, and by whoever lists fibers.
     pub(super) coreless: Mutex<()>,
     pub(super) lists: Pace,
@@ -131,7 +131,7 @@ impl Shared {
             cancelling: AtomicBool::new(false),
             stacks_left: AtomicBool::new(false),
             holding_off: AtomicBool::new(false),
-            offered: AtomicBool::new(false),
+            called: AtomicBool::new(false),
             coreless: Mutex::new(()),
             lists: Pace::default(),
             draining: AtomicBool::new(false),

@@ -4,7 +4,7 @@
 //! between two waits, and wake each other then, are through before it comes, so that one worker does it all: ten that hold a
 //! lock for 20 us and compute for 20 more took 40 us a turn on two workers, and two stages of a pipeline both stages' time.
 //!
-//! So a worker that was woken for a fiber which was offered (`share.rs`), after a short sleep, and finds nothing more, looks on
+//! So a worker that was woken for a fiber which was shared (`share.rs`), after a short sleep, and finds nothing more, looks on
 //! as a searcher for [`AWAKE`], about as long as that wake took: whoever does not know how long a wait will be waits
 //! for at most twice as long as one who knows. If nothing came, or what came kept it busy for less than half the time that it had
 //! waited, the vigil was in vain, and it goes to bed at once the next times that it is called, once after the first such vigil, and
@@ -29,7 +29,7 @@ const SPINS: u32 = 16;
 /// What a worker knows of its vigils.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Vigil {
-    /// The last sleep was short and ended by an offer, or the last vigil has paid.
+    /// The last sleep was short and ended by a share, or the last vigil has paid.
     called: bool,
     /// When the last one found something to do, after which time, until it is known what that was worth.
     found: Option<(Moment, Duration)>,
@@ -69,9 +69,9 @@ impl Vigil {
 impl Worker<'_> {
     /// The worker was claimed after it has slept for so long.
     pub(super) fn is_called(&self, slept: Duration) {
-        let offered = &self.shared.offered;
-        if offered.load(Ordering::Relaxed) {
-            offered.store(false, Ordering::Relaxed);
+        let called = &self.shared.called;
+        if called.load(Ordering::Relaxed) {
+            called.store(false, Ordering::Relaxed);
             self.own().vigil.called = slept < SHORT;
         }
     }

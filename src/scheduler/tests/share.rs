@@ -9,11 +9,11 @@ const MIDDLE: Duration = Duration::from_micros(8);
 const LONG: Duration = Duration::from_micros(100);
 
 /// Worker 0 wakes fiber 0, and says whether others find it.
-fn is_offered(bench: &Bench<'_>) -> bool {
+fn is_shared(bench: &Bench<'_>) -> bool {
     bench.workers[0].push_woken(bench.fibers[0]);
-    let offered = bench.core(0).slot.is_empty();
+    let shared = bench.core(0).slot.is_empty();
     assert_eq!(bench.find(0), Some(0), "the next here either way");
-    offered
+    shared
 }
 
 /// Worker `index` looks for work.
@@ -28,7 +28,7 @@ fn where_fibers_run_for_long_another_worker_is_woken_for_the_first_that_waits() 
         bench.lies_down(1);
         let wakes_for = |each| {
             bench.fibers_ran_for(0, each);
-            (is_offered(bench), bench.wakes())
+            (is_shared(bench), bench.wakes())
         };
         assert_eq!(wakes_for(SHORT), (false, 0));
         assert_eq!(wakes_for(MIDDLE), (false, 0), "to wake one takes as long");
@@ -37,30 +37,30 @@ fn where_fibers_run_for_long_another_worker_is_woken_for_the_first_that_waits() 
 }
 
 #[test]
-fn one_that_searches_is_offered_more_than_those_who_sleep() {
-    let offered = [SHORT, MIDDLE, LONG].map(|each| {
-        let mut offered = false;
+fn one_that_searches_is_shared_more_than_those_who_sleep() {
+    let shared = [SHORT, MIDDLE, LONG].map(|each| {
+        let mut shared = false;
         bench(config(2), 1, |bench| {
             searches(bench, 1);
             bench.fibers_ran_for(0, each);
-            offered = is_offered(bench);
+            shared = is_shared(bench);
             assert_eq!(bench.wakes(), 0);
             bench.workers[1].stop_searching();
         });
-        offered
+        shared
     });
-    assert_eq!(offered, [false, true, true]);
+    assert_eq!(shared, [false, true, true]);
 }
 
 #[test]
 fn who_comes_too_late_asleep_may_be_in_time_awake() {
     bench(config(2), 1, |bench| {
         bench.fibers_ran_for(0, LONG);
-        assert_eq!([(); 4].map(|()| is_offered(bench)), [true, false, true, false]);
+        assert_eq!([(); 4].map(|()| is_shared(bench)), [true, false, true, false]);
         searches(bench, 1);
-        assert!(is_offered(bench));
+        assert!(is_shared(bench));
         bench.workers[1].stop_searching();
-        assert!(!is_offered(bench));
+        assert!(!is_shared(bench));
     });
 }
 
@@ -81,30 +81,30 @@ fn nothing_is_shared_where_nobody_steals() {
     for config in [config(1), alone] {
         bench(config, 1, |bench| {
             bench.fibers_ran_for(0, LONG);
-            assert!(!is_offered(bench));
+            assert!(!is_shared(bench));
         });
     }
 }
 
 /// The waker's next scheduling point comes at once here, on its own stack or on the worker's flow.
 #[test]
-fn offers_that_do_not_pay_become_rare() {
+fn shares_that_do_not_pay_become_rare() {
     for (robbed, on_flow) in [(false, false), (true, false), (true, true)] {
         bench(config(2), 1, |bench| {
             let (worker, core) = (&bench.workers[0], bench.core(0));
             bench.fibers_ran_for(0, LONG);
-            let offered = (0..40).filter(|_| {
+            let shared = (0..40).filter(|_| {
                 worker.push_woken(bench.fibers[0]);
-                let offered = core.slot.is_empty();
+                let shared = core.slot.is_empty();
                 let own = if on_flow { None } else { worker.next_from_own_queues(core) };
                 // There too, if something is due.
                 let next = own.or_else(|| worker.find());
                 assert!(next.is_some());
                 core.robbed.fetch_add(robbed.into(), Ordering::Relaxed);
-                offered
+                shared
             });
             // The first, and then after 1, 3, 7, 15.
-            assert_eq!(offered.count(), 5, "robbed: {robbed}, on the worker's flow: {on_flow}");
+            assert_eq!(shared.count(), 5, "robbed: {robbed}, on the worker's flow: {on_flow}");
         });
     }
 }

@@ -1,4 +1,4 @@
-//! A worker that was woken for an offer, and finds nothing more: how it looks on.
+//! A worker that was woken for a share, and finds nothing more: how it looks on.
 
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;
@@ -10,7 +10,7 @@ const LONG: Duration = Duration::from_micros(100);
 const AWAKE: Duration = Duration::from_micros(50);
 
 /// Worker 0 wakes fiber 0 for worker 1, which has slept for so long, and runs it.
-fn offers(bench: &Bench<'_>, slept: Duration) {
+fn shares(bench: &Bench<'_>, slept: Duration) {
     bench.fibers_ran_for(0, LONG);
     bench.lies_down(1);
     bench.workers[0].push_woken(bench.fibers[0]);
@@ -22,9 +22,9 @@ fn offers(bench: &Bench<'_>, slept: Duration) {
 }
 
 #[test]
-fn who_was_woken_for_an_offer_looks_on_for_a_while_and_sees_to_the_sockets() {
+fn who_was_woken_for_a_share_looks_on_for_a_while_and_sees_to_the_sockets() {
     bench(config(2), 1, |bench| {
-        offers(bench, Duration::ZERO);
+        shares(bench, Duration::ZERO);
         let (core, begin) = (bench.core(1), Instant::now());
         assert!(!bench.workers[1].stays_awake(&|| false));
         assert!(begin.elapsed() >= AWAKE && core.stats.polls.get() > 0);
@@ -36,11 +36,11 @@ fn who_was_woken_for_an_offer_looks_on_for_a_while_and_sees_to_the_sockets() {
 #[test]
 fn it_is_no_fiber_s_time() {
     bench(config(2), 1, |bench| {
-        offers(bench, Duration::ZERO);
+        shares(bench, Duration::ZERO);
         bench.fibers_ran_for(1, Duration::from_micros(1));
         for _ in 0..60 {
             bench.workers[1].own().vigil = Default::default();
-            bench.shared.offered.store(true, Ordering::Relaxed);
+            bench.shared.called.store(true, Ordering::Relaxed);
             bench.workers[1].is_called(Duration::ZERO);
             let tick = &mut bench.workers[1].own().tick;
             tick.injector_looked(Moment::now());
@@ -55,7 +55,7 @@ fn it_is_no_fiber_s_time() {
 #[test]
 fn whatever_turns_up_ends_it() {
     bench(config(2), 2, |bench| {
-        offers(bench, Duration::ZERO);
+        shares(bench, Duration::ZERO);
         let asked = Cell::new(0);
         let third = || {
             asked.set(asked.get() + 1);
@@ -74,11 +74,11 @@ fn whatever_turns_up_ends_it() {
 fn none_begins_after_a_long_sleep_or_another_wake_or_without_the_search() {
     bench(config(2), 2, |bench| {
         let never = || unreachable!("it does not look");
-        offers(bench, Duration::from_millis(1));
+        shares(bench, Duration::from_millis(1));
         assert!(!bench.workers[1].stays_awake(&never), "a long sleep");
         bench.workers[1].is_called(Duration::ZERO);
-        assert!(!bench.workers[1].stays_awake(&never), "the offer was for the sleep before");
-        bench.shared.offered.store(true, Ordering::Relaxed);
+        assert!(!bench.workers[1].stays_awake(&never), "the share was for the sleep before");
+        bench.shared.called.store(true, Ordering::Relaxed);
         bench.workers[1].is_called(Duration::ZERO);
         bench.workers[1].stop_searching();
         assert!(!bench.workers[1].stays_awake(&never), "others search");
