@@ -172,6 +172,8 @@ fn who_comes_from_outside_soon_runs_beside_fibers_that_compute() {
 #[test]
 fn the_stages_of_a_pipeline_compute_at_the_same_time() {
     const STAGE: Duration = Duration::from_micros(200);
+    // On one processor that is when the system takes it away from one of them. Without a share it is never.
+    const TOGETHER: u32 = 50;
     within(LONG, || {
         let (items, together) = plain(2).build().unwrap().run(|| {
             let first_computes = Arc::new(AtomicBool::new(false));
@@ -188,7 +190,7 @@ fn the_stages_of_a_pipeline_compute_at_the_same_time() {
                 }
             });
             let (mut items, mut together) = (0, 0);
-            while items < 20_000 && together < 500 {
+            while items < 20_000 && together < TOGETHER {
                 receiver.recv().unwrap();
                 items += 1;
                 compute(STAGE);
@@ -198,7 +200,7 @@ fn the_stages_of_a_pipeline_compute_at_the_same_time() {
             first.join().unwrap();
             (items, together)
         });
-        assert_eq!(together, 500, "of {items} items");
+        assert_eq!(together, TOGETHER, "of {items} items");
     });
 }
 

@@ -26,6 +26,7 @@ impl Worker<'_> {
         self.own().tick.finish(now);
         // Before the last look: whoever is told may wake fibers.
         let look_again = self.look_around();
+        self.is_not_called(now);
         shared.idle.park(core.index, self.searching.replace(false));
         let work = match self.has_only_its_mail() {
             true => {

@@ -32,7 +32,7 @@ pub(crate) struct Core {
     pub(super) index: usize,
     /// Thieves take from it.
     pub(super) ring: Ring,
-    /// The supervisor takes from it, inside the gate.
+    /// The supervisor and thieves take from it, inside the gate.
     pub(super) slot: LifoSlot,
     pub(super) gate: Gate,
     /// The seat of the worker that holds the core, or null. Read inside the gate; while the gate is

@@ -1,12 +1,12 @@
 //! Whom a fiber wakes or spawns that runs for long itself.
 //!
-//! The LIFO slot is for those who run next, in a microsecond. Nobody else takes from it, and nobody is woken for it, since
+//! The LIFO slot is for those who run next, in a microsecond. Hardly anybody else takes from it, and nobody is woken for it, since
 //! for two fibers that wake each other in turn another worker would come in vain. But who is put there by a fiber that
 //! goes on computing waits for as long as that does, while other workers sleep: a pipeline whose stages take 100 us
 //! each took 200 us an item on two workers, two halves of a job as long as both (measured; Go half of that).
 //!
 //! So where a worker does not flow, as far as the estimate tells, a woken fiber is shared: it goes to the ring, if nobody
-//! else stands there or in the slot. It is still the next here, but others may take it. To one who searches that is for
+//! else stands there or in the slot. It is the next here, until one more is woken, but others may take it. To one who searches that is for
 //! free; to wake one costs microseconds, and is done where fibers run for long only (an acceptor that spawns a fiber for each
 //! connection took a tenth more otherwise, measured).
 //!
@@ -92,7 +92,9 @@ impl Account {
     /// The fiber that woke the last one has come to a scheduling point.
     fn is_back(&mut self, now: impl FnOnce() -> u64) {
         if let Some(last) = self.last.as_mut().filter(|last| last.went_on.is_none()) {
-            last.went_on = Some(now().wrapping_sub(last.at));
+            let went_on = now().wrapping_sub(last.at);
+            // One that comes from another processor may be ahead of this one's.
+            last.went_on = Some(if went_on < u64::MAX / 2 { went_on } else { 0 });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Taking work from other workers: half of a ring; and what stands in the LIFO slot behind a fiber that runs for
-//! long, which nobody else looks at. That is taken as the supervisor does it, by a visit at the gate, which makes the
-//! owner's side cost nothing and the thief's ten microseconds: so only if nothing else is to be had, and after the worker has stood still
+//! long. That is taken as the supervisor does it, by a visit at the gate, which costs the owner nothing, unless it
+//! comes there meanwhile, and the thief ten microseconds: so only if nothing else is to be had, and after the worker has stood still
 //! for [`AGED`]. (Go's thieves wait for 3 us before they take another's `runnext`.)
 
 use super::core::Core;
@@ -56,7 +56,11 @@ impl Worker<'_> {
     /// Who stands in the slot of a worker that goes on with one fiber. One thief at a time looks.
     pub(super) fn steal_aged(&self) -> Option<FiberPtr> {
         let waits = |core: &&Core| !core.slot.is_empty() && core.is_open();
-        let victim = self.others().find(waits)?;
+        self.others().filter(waits).find_map(|victim| self.steal_aged_from(victim))
+    }
+
+    #[cold]
+    fn steal_aged_from(&self, victim: &Core) -> Option<FiberPtr> {
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
             return None;
         }
@@ -71,7 +75,6 @@ impl Worker<'_> {
     }
 
     /// Looks on at `victim`; says how far it is if it does not go on, nor anything else turns up.
-    #[cold]
     fn moves_until_aged(&self, victim: &Core) -> Option<u64> {
         let (start, moves) = (Moment::now(), victim.moves());
         let mut now = start;

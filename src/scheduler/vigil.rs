@@ -31,19 +31,26 @@ const SPINS: u32 = 16;
 pub(super) struct Vigil {
     /// The last sleep was short and ended by a share, or the last vigil has paid.
     called: bool,
-    /// When the last one found something to do, after which time, until it is known what that was worth.
-    found: Option<(Moment, Duration)>,
+    /// What the last one found to do, until it is known what that was worth.
+    found: Option<Found>,
     /// So many more are left out, and how many were the last time.
     skip: u32,
     skipped: u32,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    at: Moment,
+    /// How long it took.
+    waited: Duration,
+    /// So many had been dispatched.
+    dispatched: u64,
+}
+
 impl Vigil {
     /// The worker finds nothing more to do: does it stay awake?
-    fn begins(&mut self, now: Moment) -> bool {
-        if let Some((at, waited)) = self.found.take() {
-            self.is_over(now.since(at) >= waited / 2);
-        }
+    fn begins(&mut self, now: Moment, dispatched: u64) -> bool {
+        self.settle(now, dispatched);
         if self.called && self.skip > 0 {
             self.skip -= 1;
             self.called = false;
@@ -51,11 +58,19 @@ impl Vigil {
         self.called
     }
 
-    /// It has waited for so long, and there is something to do now, or not.
-    fn ends(&mut self, now: Moment, waited: Duration, found: bool) {
-        match found {
-            true => self.found = Some((now, waited)),
-            false => self.is_over(false),
+    /// What it found is done by now, or somebody else has taken it.
+    fn settle(&mut self, now: Moment, dispatched: u64) {
+        if let Some(found) = self.found.take() {
+            let busy = now.since(found.at);
+            self.is_over(dispatched != found.dispatched && busy >= found.waited / 2);
+        }
+    }
+
+    /// It is over, with something to do now, or without.
+    fn ends(&mut self, found: Option<Found>) {
+        self.found = found;
+        if found.is_none() {
+            self.is_over(false);
         }
     }
 
@@ -78,7 +93,19 @@ impl Worker<'_> {
 
     /// Looks on for a while instead of going to bed, if that has paid of late; says whether there is anything to do now.
     pub(super) fn stays_awake(&self, done: &dyn Fn() -> bool) -> bool {
-        self.searching.get() && self.own().vigil.begins(Moment::now()) && self.keeps_vigil(done)
+        let dispatched = self.held().stats.dispatched.get();
+        self.searching.get()
+            && !self.has_only_its_mail()
+            && self.own().vigil.begins(Moment::now(), dispatched)
+            && self.keeps_vigil(done)
+    }
+
+    /// Who goes to bed is called anew.
+    pub(super) fn is_not_called(&self, now: Moment) {
+        let dispatched = self.held().stats.dispatched.get();
+        let own = self.own();
+        own.vigil.settle(now, dispatched);
+        own.vigil.called = false;
     }
 
     #[cold]
@@ -99,7 +126,8 @@ impl Worker<'_> {
             found = self.shared.has_work_for(self.held()) || self.shared.is_stopping() || done();
         }
         let own = self.own();
-        own.vigil.ends(now, now.since(start), found);
+        let (waited, dispatched) = (now.since(start), self.held().stats.dispatched.get());
+        own.vigil.ends(found.then_some(Found { at: now, waited, dispatched }));
         own.tick.begin(Moment::now());
         found
     }
@@ -120,23 +148,28 @@ mod tests {
         fn calls(&mut self) -> u32 {
             let calls = (1..).find(|_| {
                 self.called = true;
-                self.begins(Moment::now())
+                self.begins(Moment::now(), 0)
             });
             calls.expect("some time")
         }
 
         /// It finds something, that keeps the worker busy for so long. Does it stay awake after that?
         fn pays(&mut self, busy: Duration) -> bool {
-            let now = Moment::now();
-            self.ends(now, WAITED, true);
-            self.begins(now.saturating_add(busy))
+            self.finds(busy, 1)
+        }
+
+        /// The same, with so many dispatches.
+        fn finds(&mut self, busy: Duration, dispatched: u64) -> bool {
+            let at = Moment::now();
+            self.ends(Some(Found { at, waited: WAITED, dispatched: 0 }));
+            self.begins(at.saturating_add(busy), dispatched)
         }
     }
 
     #[test]
     fn who_was_not_called_goes_to_bed() {
-        assert!(!Vigil::default().begins(Moment::now()));
-        assert!(Vigil::called().begins(Moment::now()));
+        assert!(!Vigil::default().begins(Moment::now(), 0));
+        assert!(Vigil::called().begins(Moment::now(), 0));
     }
 
     #[test]
@@ -144,8 +177,8 @@ mod tests {
         let mut vigil = Vigil::called();
         let calls: Vec<_> = (0..8)
             .map(|_| {
-                vigil.ends(Moment::now(), AWAKE, false);
-                assert!(!vigil.begins(Moment::now()), "not called");
+                vigil.ends(None);
+                assert!(!vigil.begins(Moment::now(), 0), "not called");
                 vigil.calls()
             })
             .collect();
@@ -155,12 +188,19 @@ mod tests {
     #[test]
     fn who_gets_half_as_much_to_do_as_it_has_waited_stays_awake() {
         let mut vigil = Vigil::called();
-        assert!(vigil.begins(Moment::now()));
+        assert!(vigil.begins(Moment::now(), 0));
         assert!((0..3).all(|_| vigil.pays(WAITED / 2)));
         assert!(!vigil.pays(WAITED / 3));
         assert_eq!(vigil.calls(), 2);
         assert!(vigil.pays(WAITED), "it is as good as ever");
         assert!(!vigil.pays(WAITED / 3));
+        assert_eq!(vigil.calls(), 2);
+    }
+
+    #[test]
+    fn what_somebody_else_has_taken_is_nothing() {
+        let mut vigil = Vigil::called();
+        assert!(!vigil.finds(WAITED, 0));
         assert_eq!(vigil.calls(), 2);
     }
 }

@@ -66,6 +66,11 @@ impl Handing {
         }
     }
 
+    /// Nobody waits any more.
+    pub(super) fn forget(&self) {
+        self.since.store(0, Relaxed);
+    }
+
     /// Has who waits the lock handed, if that one comes soon? Asked once each time that the queue is served.
     pub(super) fn is_due(&self) -> bool {
         let again = self.again.load(Relaxed);

@@ -194,7 +194,7 @@ impl RawRwLock {
     pub(crate) fn read_unlock(&self) {
         let left = self.word.fetch_sub(READER, Release) - READER;
         if left < READER && self.is_queue_due(left) {
-            self.serve_if_due(left, ALL);
+            self.end_turn(left);
         }
     }
 
@@ -203,7 +203,7 @@ impl RawRwLock {
     pub(crate) fn write_unlock(&self) {
         let left = self.word.fetch_sub(WRITER, Release) - WRITER;
         if self.is_queue_due(left) {
-            self.serve_if_due(left, ALL);
+            self.end_turn(left);
         }
     }
 
@@ -216,8 +216,13 @@ impl RawRwLock {
     }
 
     #[cold]
-    fn serve_if_due(&self, word: u64, most: u32) {
+    fn end_turn(&self, word: u64) {
         self.handing.turn_ends();
+        self.serve_if_due(word, ALL);
+    }
+
+    #[cold]
+    fn serve_if_due(&self, word: u64, most: u32) {
         if self.is_to_serve(word) {
             self.serve(most);
         }
@@ -336,6 +341,7 @@ impl RawRwLock {
                 }
             }
         }
+        self.handing.forget();
         self.word.fetch_and(!QUEUED, Relaxed);
     }
 }

@@ -62,6 +62,7 @@ fn whatever_turns_up_ends_it() {
             asked.get() == 3
         };
         assert!(bench.workers[1].stays_awake(&third), "who is done");
+        bench.core(1).stats.dispatched.add(1);
         let worked = Instant::now();
         while worked.elapsed() < AWAKE {}
         bench.fill_ring(0, [1]);
