@@ -26,7 +26,7 @@ impl Worker<'_> {
         self.own().tick.finish(now);
         // Before the last look: whoever is told may wake fibers.
         let look_again = self.look_around();
-        self.is_not_called(now);
+        self.ends_vigils(now);
         shared.idle.park(core.index, self.searching.replace(false));
         let work = match self.has_only_its_mail() {
             true => {
@@ -46,9 +46,7 @@ impl Worker<'_> {
         }
         let awake = Moment::now();
         let slept = awake.since(now);
-        if self.searching.get() {
-            self.is_called(slept);
-        }
+        self.has_slept(slept);
         match leaves_poller {
             true => {
                 shared.poller.leave(awake);

@@ -12,10 +12,11 @@
 //!
 //! A share pays if the waker goes on for longer than the other takes to come. Whether it does is seen at its next
 //! scheduling point: if it came there too soon, or nobody has robbed it, the share was in vain, and the next ones that are
-//! woken go to the slot, one after the first time, and up to [`MOST`]. Of those who search and of those who sleep there is
+//! woken go to the slot, one after the first time, and up to 63 (`back_off.rs`). Of those who search and of those who sleep there is
 //! an account each, since the latter often come too late where the former do not. Who has come stays awake for a while
 //! (`vigil.rs`).
 
+use super::back_off::BackOff;
 use super::core::Core;
 use super::worker::Worker;
 use crate::fiber::FiberPtr;
@@ -23,8 +24,6 @@ use crate::primitives::clock::{in_stamps, stamp};
 use crate::primitives::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// So many go to the slot at a time.
-const MOST: u32 = 63;
 /// For so long at least the waker must go on: twice as long as it takes another to wake up, where processors do not sleep
 /// deeply.
 const WORTH_A_WAKE: Duration = Duration::from_micros(10);
@@ -43,9 +42,8 @@ pub(super) struct Sharing {
 struct Account {
     worth: u64,
     last: Option<Share>,
-    /// So many go to the slot before the next is shared, and how many did the last time.
-    skip: u32,
-    skipped: u32,
+    /// Who is left out goes to the slot.
+    back_off: BackOff,
 }
 
 /// Times are stamps.
@@ -71,18 +69,16 @@ impl Sharing {
 
 impl Account {
     fn new(worth: Duration) -> Account {
-        Account { worth: in_stamps(worth), last: None, skip: 0, skipped: 0 }
+        Account { worth: in_stamps(worth), last: None, back_off: BackOff::default() }
     }
 
     /// Is the fiber that was just woken to be shared? This worker was robbed so often by now.
     fn again(&mut self, robbed: u32, now: u64) -> bool {
         if let Some(last) = self.last.take() {
             let paid = robbed != last.robbed && last.went_on.is_none_or(|time| time >= self.worth);
-            self.skipped = if paid { 0 } else { MOST.min(2 * self.skipped + 1) };
-            self.skip = self.skipped;
+            self.back_off.tried(paid);
         }
-        if self.skip > 0 {
-            self.skip -= 1;
+        if self.back_off.leaves_out() {
             return false;
         }
         self.last = Some(Share { at: now, robbed, went_on: None });

@@ -8,11 +8,12 @@
 //! as a searcher for [`AWAKE`], about as long as that wake took: whoever does not know how long a wait will be waits
 //! for at most twice as long as one who knows. If nothing came, or what came kept it busy for less than half the time that it had
 //! waited, the vigil was in vain, and it goes to bed at once the next times that it is called, once after the first such vigil, and
-//! up to [`MOST`] times. Sockets and timers get a turn every [`TURN`], since nobody else may be in the poller.
+//! up to 63 times (`back_off.rs`). Sockets and timers get a turn every [`TURN`], since nobody else may be in the poller.
 //!
 //! Measured on two workers: that lock 40 -> 22 us a turn (Go 26), with 5 and 5 us 10.2 -> 6.3 (Go 6.5), stages of 2 to 10 us
 //! 4.3 to 15 -> 2.2 to 10.3 us an item (Go 4.5 to 20).
 
+use super::back_off::BackOff;
 use super::worker::Worker;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
@@ -22,7 +23,6 @@ const AWAKE: Duration = Duration::from_micros(50);
 /// A sleep was short if it was not much longer than what it took to wake up.
 const SHORT: Duration = Duration::from_micros(200);
 const TURN: Duration = Duration::from_micros(10);
-const MOST: u32 = 63;
 /// `spin_loop`s between two looks.
 const SPINS: u32 = 16;
 
@@ -33,9 +33,7 @@ pub(super) struct Vigil {
     called: bool,
     /// What the last one found to do, until it is known what that was worth.
     found: Option<Found>,
-    /// So many more are left out, and how many were the last time.
-    skip: u32,
-    skipped: u32,
+    back_off: BackOff,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,10 +49,7 @@ impl Vigil {
     /// The worker finds nothing more to do: does it stay awake?
     fn begins(&mut self, now: Moment, dispatched: u64) -> bool {
         self.settle(now, dispatched);
-        if self.called && self.skip > 0 {
-            self.skip -= 1;
-            self.called = false;
-        }
+        self.called &= !(self.called && self.back_off.leaves_out());
         self.called
     }
 
@@ -76,8 +71,7 @@ impl Vigil {
 
     fn is_over(&mut self, paid: bool) {
         self.called = paid;
-        self.skipped = if paid { 0 } else { MOST.min(2 * self.skipped + 1) };
-        self.skip = self.skipped;
+        self.back_off.tried(paid);
     }
 }
 
@@ -100,12 +94,18 @@ impl Worker<'_> {
             && self.keeps_vigil(done)
     }
 
-    /// Who goes to bed is called anew.
-    pub(super) fn is_not_called(&self, now: Moment) {
+    /// The worker goes to bed, whatever the last vigil has found.
+    pub(super) fn ends_vigils(&self, now: Moment) {
         let dispatched = self.held().stats.dispatched.get();
-        let own = self.own();
-        own.vigil.settle(now, dispatched);
-        own.vigil.called = false;
+        self.own().vigil.settle(now, dispatched);
+    }
+
+    /// It has slept for so long. What was said before a long sleep is no longer so.
+    pub(super) fn has_slept(&self, slept: Duration) {
+        self.own().vigil.called &= slept < SHORT;
+        if self.searching.get() {
+            self.is_called(slept);
+        }
     }
 
     #[cold]

@@ -9,6 +9,21 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_micros(100);
 const AWAKE: Duration = Duration::from_micros(50);
 
+/// As after one that has paid.
+#[test]
+fn a_call_outlives_a_short_sleep_and_no_long_one() {
+    for (slept, stays) in [(Duration::ZERO, true), (Duration::from_secs(1), false)] {
+        bench(config(2), 1, |bench| {
+            let worker = &bench.workers[1];
+            shares(bench, Duration::ZERO);
+            worker.searching.set(false);
+            worker.has_slept(slept);
+            worker.searching.set(true);
+            assert_eq!(worker.stays_awake(&|| true), stays);
+        });
+    }
+}
+
 /// Worker 0 wakes fiber 0 for worker 1, which has slept for so long, and runs it.
 fn shares(bench: &Bench<'_>, slept: Duration) {
     bench.fibers_ran_for(0, LONG);
