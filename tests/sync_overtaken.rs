@@ -403,7 +403,7 @@ fn readers_in_a_row_go_one_after_the_other_after_short_turns() {
     within(LONG, || {
         one_worker().run(|| {
             let all = Arc::new(volt::sync::Barrier::new(3));
-            let one_after_the_other = (0..1_000).any(|_| {
+            let one_after_the_other = (0..100).any(|_| {
                 // A new one: after a long turn and another the lock is handed.
                 let lock = Arc::new(RwLock::new(()));
                 let guard = lock.write().unwrap();
