@@ -10,8 +10,8 @@
 //! waited, the vigil was in vain, and it goes to bed at once the next times that it is called, once after the first such vigil, and
 //! up to 63 times (`back_off.rs`). Sockets and timers get a turn every [`TURN`], since nobody else may be in the poller.
 //!
-//! Measured on two workers: that lock 40 -> 22 us a turn (Go 26), with 5 and 5 us 10.2 -> 6.3 (Go 6.5), stages of 2 to 10 us
-//! 4.3 to 15 -> 2.2 to 10.3 us an item (Go 4.5 to 20).
+//! Measured on two workers: that lock 40 -> 23 us a turn (Go 26), with 5 and 5 us 10.2 -> 7.0 (Go 6.9), stages of 5 and 10 us
+//! 10.3 -> 5.3 and 15 -> 10.3 us an item (Go 9.5 and 17).
 
 use super::back_off::BackOff;
 use super::worker::Worker;
