@@ -113,6 +113,8 @@ fn errno_read_around_a_wait_is_another_threads() {
     }
     let seen = within(LONG * 2, || {
         moved(TIMES, Mutex::default, around, |waiting| {
+            // The fiber that keeps the thread may have been taken by the other worker, before this one came so far.
+            until("it is about to wait", || waiting.lock().unwrap().is_some());
             waiting.lock().unwrap().take().unwrap().unpark();
         })
     });
