@@ -81,7 +81,8 @@
 //!   `blocking` that keeps the core, since those before it at its place returned soon. **Stall**:
 //!   a worker that does not come back from a fiber's code. **Supervisor**: the thread that notices.
 //!   **Spare**: a thread without a core. **Suspect**: a spawn site whose fibers have stalled.
-//! - **share**: to put who was woken into the ring, where others find it, instead of the slot.
+//! - **share**: to put who was woken into the ring, where others find it, instead of the slot. **Invite**: to wake a worker
+//!   for that. **Spin**: to look for a moment whether a wait ends before its fiber leaves its worker.
 //! - **searcher**: a worker that looks for work to steal. **Vigil**: it finds nothing, and goes on looking. **Parked**: asleep, on its thread or in the
 //!   **poller**.
 //! - **park**, **unpark**: wait, wake. **Permit**: an unpark that came first. **Waiter**: who waits,

@@ -205,6 +205,49 @@ fn the_stages_of_a_pipeline_compute_at_the_same_time() {
     });
 }
 
+/// A worker that has nothing else does not go on without a fiber that waits for one on another worker, which is about
+/// to end that wait: to come back it would have to be stolen, each time.
+#[test]
+fn who_waits_for_one_that_runs_elsewhere_stays_where_it_is() {
+    const ENOUGH: u32 = 500;
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
+        return;
+    }
+    within(LONG, || {
+        let (rounds, stayed) = plain(2).build().unwrap().run(|| {
+            let asked = Arc::new(AtomicU64::new(0));
+            let theirs = Arc::clone(&asked);
+            let (sender, receiver) = volt::channel::bounded(1);
+            let answers = volt::go(move || {
+                for round in 1.. {
+                    while theirs.load(Ordering::SeqCst) < round {
+                        std::hint::spin_loop();
+                    }
+                    compute(Duration::from_micros(1));
+                    if sender.send(()).is_err() {
+                        return;
+                    }
+                }
+            });
+            let stolen = || volt::runtime::Handle::current().stats().total.stolen;
+            let (mut rounds, mut stayed) = (0, 0);
+            while rounds < 50_000 && stayed < ENOUGH {
+                compute(Duration::from_micros(4));
+                let before = stolen();
+                asked.fetch_add(1, Ordering::SeqCst);
+                receiver.recv().unwrap();
+                rounds += 1;
+                stayed += u32::from(stolen() == before);
+            }
+            drop(receiver);
+            asked.store(u64::MAX, Ordering::SeqCst);
+            answers.join().unwrap();
+            (rounds, stayed)
+        });
+        assert_eq!(stayed, ENOUGH, "of {rounds} rounds");
+    });
+}
+
 /// Who was spawned last stands in the slot behind a fiber that is joined meanwhile, and does not stop.
 #[test]
 fn who_stands_behind_one_that_is_joined_runs_beside_it() {

@@ -31,6 +31,8 @@ pub(crate) struct Seat {
     current: AtomicPtr<super::header::Header>,
     /// Operations left before the running fiber should yield.
     pub(crate) operations: Cell<u32>,
+    /// Operations that fibers were charged for here, up to the last dispatch.
+    charged: Cell<u32>,
     /// Empty control blocks.
     pub(super) blocks: Blocks,
     /// What deadlines are reckoned from.
@@ -42,6 +44,7 @@ impl Seat {
         Seat {
             current: AtomicPtr::new(ptr::null_mut()),
             operations: Cell::new(OPERATIONS),
+            charged: Cell::new(0),
             blocks: Blocks::new(),
             clock: TscClock::new(),
         }
@@ -56,7 +59,20 @@ impl Seat {
     #[inline(always)]
     pub(crate) fn set_current(&self, fiber: Option<FiberPtr>) {
         self.current.store(fiber.map_or(ptr::null_mut(), FiberPtr::as_ptr), Ordering::Relaxed);
+        self.charged.set(self.charged());
         self.operations.set(OPERATIONS);
+    }
+
+    /// Nobody runs.
+    #[inline(always)]
+    pub(crate) fn clear_current(&self) {
+        self.current.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// Operations that fibers were charged for here, up to now. It wraps around.
+    #[inline(always)]
+    pub(crate) fn charged(&self) -> u32 {
+        self.charged.get().wrapping_add(OPERATIONS).wrapping_sub(self.operations.get())
     }
 }
 

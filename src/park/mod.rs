@@ -32,7 +32,7 @@ pub(crate) use limits::{bound, interrupts, is_any_scope_over};
 
 pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake, deadline_after};
 pub(crate) use crate::scheduler::{Queues, wake};
-pub(crate) use patience::{Patience, comes_soon, linger, spin};
+pub(crate) use patience::{Patience, comes_soon, linger, spin, spin_on_fiber};
 
 /// What a wait is for and how it may end besides by its sources.
 #[derive(Clone, Copy, Debug)]

@@ -196,6 +196,10 @@ pub(crate) fn spin(_: impl FnMut() -> bool) -> bool {
     false
 }
 
+pub(crate) fn spin_on_fiber(_: impl FnMut() -> bool) -> bool {
+    false
+}
+
 pub(crate) fn linger() {}
 
 pub(crate) fn deadline_after(duration: Duration) -> Moment {

@@ -1,7 +1,8 @@
 //! How long one waits on the processor before one waits properly, and how long behind others.
 
-use super::current_fiber;
+use super::{charge_current, current_fiber};
 use crate::primitives::{self, clock::Moment};
+use crate::scheduler;
 use std::time::Duration;
 
 /// How long a waiter that blocks its thread lets others overtake it.
@@ -43,8 +44,17 @@ pub(crate) fn linger() {
     }
 }
 
-/// Tries for some microseconds on a plain thread, whose sleep costs much more. A fiber does not
-/// spin: to leave costs it less, and the owner may be a fiber of the same worker.
+/// Tries for some microseconds on a fiber whose worker has nothing else to do, if that has paid of late. Charged for like
+/// an operation: who never waits must leave its worker to others now and then.
+pub(crate) fn spin_on_fiber(try_once: impl FnMut() -> bool) -> bool {
+    current_fiber().is_some() && {
+        charge_current();
+        scheduler::spin(try_once)
+    }
+}
+
+/// Tries for some microseconds on a plain thread, whose sleep costs much more. A fiber does not:
+/// to leave costs it less, and whom it waits for may be a fiber of the same worker; but see [`spin_on_fiber`].
 #[inline]
 pub(crate) fn spin(try_once: impl FnMut() -> bool) -> bool {
     current_fiber().is_none() && primitives::spin(try_once)

@@ -27,6 +27,7 @@ impl Worker<'_> {
         // Before the last look: whoever is told may wake fibers.
         let look_again = self.look_around();
         self.ends_vigils(now);
+        self.own().spins.forget();
         shared.idle.park(core.index, self.searching.replace(false));
         let work = match self.has_only_its_mail() {
             true => {

@@ -4,11 +4,13 @@ use super::brief::Call;
 use super::deadlock::Looks;
 use super::gate::Gate;
 use super::hold_off::Patience;
+use super::invite::Invites;
 use super::locked_queue::LockedQueue;
 use super::parker::Parker;
 use super::ring::Ring;
 use super::share::Sharing;
 use super::slot::LifoSlot;
+use super::spin::Spins;
 use super::stats::Stats;
 use super::tick::Tick;
 use super::vigil::Vigil;
@@ -86,6 +88,8 @@ pub(super) struct Own {
     pub(super) steals: Steals,
     pub(super) sharing: Sharing,
     pub(super) vigil: Vigil,
+    pub(super) spins: Spins,
+    pub(super) invites: Invites,
 }
 
 // SAFETY: `own` is reached through `Core::own` only, by whoever has the core (`crew` says who).
@@ -125,6 +129,8 @@ impl Core {
                 steals: Steals::new(),
                 sharing: Sharing::new(),
                 vigil: Vigil::default(),
+                spins: Spins::default(),
+                invites: Invites::new(),
             }),
         }
     }

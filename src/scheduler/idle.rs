@@ -52,6 +52,13 @@ impl Idle {
 
     /// Below zero for a moment where a claimed worker has ended its search before the claimer has
     /// counted it: never more than there are.
+    /// Do more workers than one neither sleep nor search? A hint.
+    pub(super) fn is_busy_beside_one(&self) -> bool {
+        let counts = self.counts.load(Ordering::Relaxed);
+        let idle = Self::parked(counts) as i64 + i64::from(Self::searching(counts));
+        idle + 1 < self.workers as i64
+    }
+
     fn searching(counts: u64) -> i32 {
         counts as u32 as i32
     }

@@ -19,6 +19,7 @@ mod hand_off;
 mod heirs;
 mod hold_off;
 mod idle;
+mod invite;
 mod join;
 mod limit;
 mod locked_queue;
@@ -35,6 +36,7 @@ mod shared;
 mod sites;
 mod slot;
 mod spawn;
+mod spin;
 mod stats;
 mod steal;
 mod supervisor;
@@ -69,6 +71,7 @@ pub(crate) use spawn::{
     SpawnOptions, Target, count_budget_yield, current, current_worker_index, drop_handle, is_here,
     release, spawn,
 };
+pub(crate) use spin::spin;
 pub use stats::WorkerStats;
 pub use supervisor::Stall;
 pub(crate) use supervisor::supervise;

@@ -58,6 +58,12 @@ impl Worker<'_> {
         if !self.own_in(core).tick.flows() && self.shares(core, fiber) {
             return;
         }
+        self.push_next(core, fiber);
+    }
+
+    /// Into the slot of this worker's `core`.
+    #[inline(always)]
+    pub(super) fn push_next(&self, core: &Core, fiber: FiberPtr) {
         core.gate.enter();
         let displaced = core.slot.put(fiber);
         core.gate.exit();

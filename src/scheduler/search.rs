@@ -261,6 +261,7 @@ impl Worker<'_> {
         let now = Moment::now();
         self.own().tick.finish(now);
         core.pace.store(self.own().tick.average(), Ordering::Relaxed);
+        self.invites(now);
         core.stats.ticks.add(1);
         let mut settled = Batch::new();
         if let Some(mut role) = driver.try_role() {

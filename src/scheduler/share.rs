@@ -106,6 +106,12 @@ impl Worker<'_> {
         }
         let own = self.own_in(core);
         let searched = self.shared.idle.is_searched();
+        if own.invites.are_open() {
+            if searched {
+                self.push_back(fiber);
+            }
+            return searched;
+        }
         let account = match searched {
             true => &mut own.sharing.searchers,
             false if own.tick.runs_long() => &mut own.sharing.sleepers,

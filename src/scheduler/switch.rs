@@ -264,8 +264,7 @@ impl Worker<'_> {
         match unsafe { &*self.post.as_ptr() } {
             &Post::Park(fiber, ends) => {
                 self.post.set(Post::None);
-                // Else its wait was over before it left.
-                if fiber.state().publish(ends).is_err() && !fiber.has_entry() {
+                if self.is_over_already(fiber, ends) {
                     self.push_woken(fiber);
                 }
             }
@@ -278,6 +277,12 @@ impl Worker<'_> {
             Post::None => {}
             _ => self.run_rare_post(),
         }
+    }
+
+    /// Publishes the wait of `fiber`, unless that was over before the fiber left: then it is to be enqueued, says this.
+    #[inline(always)]
+    pub(super) fn is_over_already(&self, fiber: FiberPtr, ends: Ends) -> bool {
+        fiber.state().publish(ends).is_err() && !fiber.has_entry()
     }
 
     #[inline(never)]
@@ -413,7 +418,7 @@ impl Host for Scheduler {
     unsafe fn finished(flow: fiber::Flow, woken: Woken) -> FiberPtr {
         // SAFETY: as in `before_end`, which went into the gate.
         let worker = unsafe { &*Worker::current() };
-        worker.seat.set_current(None);
+        worker.seat.clear_current();
         if let Some(core) = worker.core() {
             core.gate.exit();
             if worker.shared.config.migrate == Migrate::BeforeStart {

@@ -265,6 +265,11 @@ impl Tick {
         self.flows
     }
 
+    /// For a tick it is taken for one that does not, whatever is estimated.
+    pub(crate) fn does_not_flow(&mut self) {
+        self.flows = false;
+    }
+
     /// Do fibers run for so long that others should not wait behind them?
     pub(crate) fn runs_long(&self) -> bool {
         self.average.average() >= LONG

@@ -53,6 +53,11 @@ impl Vigil {
         self.called
     }
 
+    /// Whatever is known of earlier ones: it stays awake the next time.
+    pub(super) fn call(&mut self) {
+        self.called = true;
+    }
+
     /// What it found is done by now, or somebody else has taken it.
     fn settle(&mut self, now: Moment, dispatched: u64) {
         if let Some(found) = self.found.take() {
@@ -81,7 +86,9 @@ impl Worker<'_> {
         let called = &self.shared.called;
         if called.load(Ordering::Relaxed) {
             called.store(false, Ordering::Relaxed);
-            self.own().vigil.called = slept < SHORT;
+            let own = self.own();
+            own.vigil.called = slept < SHORT;
+            own.spins.begin_anew();
         }
     }
 

@@ -265,6 +265,7 @@ impl Worker<'_> {
         };
         debug_assert_eq!(word, self as *const Self as usize, "a worker's flow changed its thread");
         self.end_blocking_run();
+        self.spins_for_who_waits();
         self.run_post();
     }
 

@@ -23,7 +23,8 @@
 //! (*barging*), since that waiter's worker may be busy. A woken waiter that finds the lock taken goes
 //! back to the front and has it *handed* to it by the next unlock: a fiber after being overtaken once,
 //! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come; having
-//! come, it spins for a moment before it sleeps once more.
+//! come, it spins for a moment before it sleeps once more. So does a fiber, and who comes, if its worker has nothing else to
+//! do, and that pays (`scheduler/spin.rs`): with the same right to overtake as ever, and charged for it.
 //!
 //! How often the lock may be taken past the token depends on where it is. *Near* means that the one who has it runs as
 //! soon as the calling fiber makes way: it was put into the queues of this very worker, from which nobody has
@@ -72,7 +73,7 @@
 //! freeing it subtracts.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{Patience, Wait, spin};
+use crate::park::{Patience, Wait, spin, spin_on_fiber};
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU32, Ordering::*};
@@ -230,7 +231,7 @@ impl RawMutex {
                 Waited::TimedOut | Waited::Cancelled => return Err(Cancelled),
             }
             let take = || self.take(self.word.load(Relaxed), role);
-            if take() || spin(take) {
+            if take() || spin(take) || spin_on_fiber(take) {
                 return Ok(());
             }
         }
@@ -251,7 +252,11 @@ impl RawMutex {
     /// Takes the lock if it is free, past those who wait.
     fn barge(&self, seen: u32) -> bool {
         let take = || self.word.load(Relaxed) == 0 && self.try_lock();
-        let taken = self.take(seen, Role::Comes) || spin(take);
+        let free = || {
+            let now = self.word.load(Relaxed);
+            now & LOCKED == 0 && self.may_barge(now) && self.take(now, Role::Comes)
+        };
+        let taken = self.take(seen, Role::Comes) || spin(take) || spin_on_fiber(free);
         if taken && self.turns.are_many() && !self.turns.are_long() {
             self.turns.allow_more();
         }

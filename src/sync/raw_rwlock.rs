@@ -39,7 +39,7 @@
 //! release that came between, and relied on the one who lost, is made up for.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
-use crate::park::{Patience, Wait, comes_soon, spin};
+use crate::park::{Patience, Wait, comes_soon, spin, spin_on_fiber};
 use crate::primitives::const_unless_loom;
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU64, Ordering::*};
@@ -274,7 +274,8 @@ impl RawRwLock {
     fn wait_for(&self, want: Want, seen: u64) -> Result<(), Cancelled> {
         let overtakes = self.may_barge(want, seen);
         let take = |now| self.take(now, want, overtakes).is_ok();
-        if take(seen) || spin(|| take(self.word.load(Relaxed))) {
+        let again = || take(self.word.load(Relaxed));
+        if take(seen) || spin(again) || spin_on_fiber(again) {
             return Ok(());
         }
         let object = &raw const *self as usize;
@@ -293,7 +294,7 @@ impl RawRwLock {
             }
             let now = || self.word.load(Relaxed);
             let take = || self.change(now(), |word| with_token(want, word)).is_ok();
-            if take() || spin(take) {
+            if take() || spin(take) || spin_on_fiber(take) {
                 along = if self.turns.are_short() { 1 } else { ALL };
                 self.turns.begin();
                 break;

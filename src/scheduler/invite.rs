@@ -1,0 +1,142 @@
+//! When a worker that does it all invites another one.
+//!
+//! Fibers that run for a microsecond or three between two waits are left on one worker, since to part them mostly
+//! costs more than it brings (`hold_off.rs`, `share.rs`). But not always, and nobody knows before it was tried. So a worker that has run fibers of
+//! [`LEAST`] and more for a tick, while all others slept, wakes one, and shares with it whom its fibers wake
+//! during the next tick. If that keeps the other one busy, since those who were parted stay so (`spin.rs`), nothing more is to be done.
+//! Else it is tried again after [`EVERY`], or after twice that each time, up to [`MOST`]: a wake and a tick of others' cache
+//! lines in 64 ms. If the other one was busy for a while and is not any more, at once.
+
+use super::worker::Worker;
+use super::worth::FLOWING;
+use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Nanoseconds for a fiber between two scheduling points. With less two workers are hardly faster than one.
+const LEAST: u64 = 800;
+const EVERY: Duration = Duration::from_millis(2);
+const MOST: Duration = Duration::from_millis(64);
+/// Who keeps another one busy for so long has gained what an invitation costs, and far more.
+const PAYS: Duration = Duration::from_millis(1);
+
+/// What a worker knows of its invitations.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Invites {
+    last: Moment,
+    every: Duration,
+    /// When another worker was last seen to run fibers.
+    busy: Moment,
+    /// One was just invited.
+    open: bool,
+}
+
+impl Invites {
+    pub(super) fn new() -> Invites {
+        Invites { last: Moment::PAST, every: EVERY, busy: Moment::PAST, open: false }
+    }
+
+    /// A tick is over, in which others ran fibers too or not. Is one to be invited?
+    fn is_time(&mut self, now: Moment, busy: bool) -> bool {
+        self.open = false;
+        if busy {
+            self.busy = now;
+            return false;
+        }
+        let paid = self.busy.since(self.last) >= PAYS;
+        if !paid && now.since(self.last) < self.every {
+            return false;
+        }
+        self.every = if paid { EVERY } else { MOST.min(2 * self.every) };
+        (self.last, self.open) = (now, true);
+        true
+    }
+
+    /// Is whoever is woken shared with one who searches, whatever is known of earlier ones?
+    pub(super) fn are_open(&self) -> bool {
+        self.open
+    }
+
+    /// The worker does not do it all.
+    pub(super) fn close(&mut self) {
+        self.open = false;
+    }
+}
+
+impl Worker<'_> {
+    /// At the end of a tick, in which it has not slept.
+    pub(super) fn invites(&self, now: Moment) {
+        let (shared, own) = (self.shared, self.own());
+        let may = shared.config.workers > 1 && shared.config.stealing && !self.searching.get();
+        if !may || own.tick.average() < LEAST {
+            return own.invites.close();
+        }
+        if own.invites.is_time(now, shared.idle.is_busy_beside_one()) {
+            // For a tick, nobody holds off.
+            own.tick.does_not_flow();
+            self.held().pace.fetch_max(FLOWING, Ordering::Relaxed);
+            own.spins.begin_anew();
+            shared.called.store(true, Ordering::Relaxed);
+            shared.notify();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_micros(200);
+
+    /// A worker's ticks, of [`TICK`] each.
+    struct Ticks(Invites, Moment);
+
+    impl Ticks {
+        fn new() -> Ticks {
+            let mut ticks = Ticks(Invites::new(), Moment::now());
+            assert!(ticks.next(false), "nothing is known");
+            ticks
+        }
+
+        fn next(&mut self, busy: bool) -> bool {
+            self.1 = self.1.saturating_add(TICK);
+            self.0.is_time(self.1, busy)
+        }
+
+        /// Until the next invitation, while others sleep.
+        fn wait(&mut self) -> Duration {
+            TICK * (1..).find(|_| self.next(false)).expect("some time")
+        }
+    }
+
+    #[test]
+    fn those_in_vain_become_rare() {
+        let mut ticks = Ticks::new();
+        let waits = [(); 7].map(|()| {
+            assert!(!ticks.next(true), "it comes, and finds little");
+            ticks.wait().saturating_add(TICK)
+        });
+        assert_eq!(waits.map(|wait| wait.as_millis()), [4, 8, 16, 32, 64, 64, 64]);
+    }
+
+    #[test]
+    fn what_has_paid_is_tried_again_at_once() {
+        let mut ticks = Ticks::new();
+        ticks.wait();
+        (0..PAYS.as_micros() / TICK.as_micros()).for_each(|_| assert!(!ticks.next(true)));
+        assert_eq!(ticks.wait(), TICK);
+        assert_eq!(ticks.wait(), EVERY);
+    }
+
+    #[test]
+    fn they_are_open_for_a_tick() {
+        let mut ticks = Ticks::new();
+        assert!(ticks.0.are_open());
+        ticks.next(false);
+        assert!(!ticks.0.are_open());
+        ticks.wait();
+        assert!(ticks.0.are_open());
+        ticks.next(true);
+        assert!(!ticks.0.are_open());
+    }
+}

@@ -1,0 +1,250 @@
+//! When a worker spins before it goes on without the fiber that waits.
+//!
+//! Two fibers that compute for a microsecond or three between their waits for each other are twice as fast on two
+//! workers. But the first of them that waits comes back on the worker of whoever wakes it, and from then on one worker does
+//! it all. So a worker that has nothing else, while another one runs fibers, looks for [`AWHILE`] whether the wait of its fiber
+//! ends, and goes on with it then; and a fiber that finds a lock taken tries it for as long. (So do Go's mutex and the
+//! locks of plain threads; a fiber that would only keep others from running does not.)
+//!
+//! A spin has paid if the worker had enough to do afterwards: if an operation that could have waited came every
+//! [`COARSE`] at most, since what two workers do in less is slowed down by the lines of the cache that go to and fro; and if
+//! it was busy for longer than it had spun, since two fibers that only take turns are as fast on one worker. That is seen at
+//! the next spin. Where two in a row did not pay, or ended in vain, the next waits are none, once, then 3 times, and up to 63
+//! (`back_off.rs`). Whose spin was in vain, after one that has paid, stays awake for a while (`vigil.rs`): the other one is
+//! late, and mostly not by much.
+//!
+//! Measured on two workers, with what brings fibers there (`invite.rs`): stages of 0.5, 1, 2 and 3 us of a pipeline 1.12, 2.14, 3.0 to 4.2
+//! and 6.2 -> 0.62, 1.11, 2.12 and 3.13 us an item (Go 1.40, 2.08, 3.05, 3.46); ten fibers that hold a lock for 0.5, 1 and 2 us and
+//! compute for as long 1.09, 2.13, 4.6 -> 0.69, 1.26, 2.22 (Go 0.97, 1.60, 2.71), two of them with 5 us 7.3 -> 5.2 (Go 5.6).
+
+use super::back_off::BackOff;
+use super::core::Core;
+use super::switch::Post;
+use super::worker::Worker;
+use crate::primitives::clock::{in_stamps, stamp};
+use std::time::Duration;
+
+/// In stamps, as all times here.
+const AWHILE: u64 = in_stamps(Duration::from_micros(5));
+const COARSE: u64 = in_stamps(Duration::from_nanos(300));
+/// `spin_loop`s between two looks.
+const SPINS: u32 = 4;
+
+/// What a worker has seen of its spins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spins {
+    /// The last one, until it is known what came of it.
+    last: Option<Spin>,
+    /// The one before has paid.
+    paid: bool,
+    back_off: BackOff,
+}
+
+/// One that was not in vain.
+#[derive(Clone, Copy, Debug)]
+struct Spin {
+    took: u64,
+    end: Mark,
+}
+
+/// How far the worker was at some time.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: u64,
+    /// Operations that were charged for.
+    charged: u32,
+    dispatched: u64,
+}
+
+impl Mark {
+    /// Operations and waits since then, one at least.
+    fn operations_until(self, now: Mark) -> u64 {
+        let waits = now.dispatched.saturating_sub(self.dispatched);
+        (u64::from(now.charged.wrapping_sub(self.charged)) + waits).max(1)
+    }
+}
+
+impl Spins {
+    /// A fiber is about to wait: does its worker spin?
+    fn begins(&mut self, now: Mark) -> bool {
+        if let Some(Spin { took, end }) = self.last.take() {
+            let busy = now.at.saturating_sub(end.at);
+            let coarse = busy >= COARSE * end.operations_until(now);
+            self.judge(coarse && 3 * busy >= 4 * took);
+        }
+        !self.back_off.leaves_out()
+    }
+
+    /// It has paid, or not: that is forgiven once.
+    fn judge(&mut self, paid: bool) {
+        if paid || !self.paid {
+            self.back_off.tried(paid);
+        }
+        self.paid = paid;
+    }
+
+    fn ended(&mut self, took: u64, end: Mark) {
+        self.last = Some(Spin { took, end });
+    }
+
+    /// It was in vain; says whether that is forgiven.
+    fn failed(&mut self) -> bool {
+        let forgiven = self.paid;
+        self.judge(false);
+        forgiven
+    }
+
+    /// What the worker does from now on says nothing about the last one.
+    pub(super) fn forget(&mut self) {
+        self.last = None;
+    }
+
+    /// What comes is not what has been.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Spins::default();
+    }
+}
+
+/// Tries for a moment, on a fiber, if its worker has nothing else to do and that has paid of late.
+#[cold]
+pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
+    // SAFETY: valid until the next switch; none comes here.
+    let worker = unsafe { Worker::current().as_ref() };
+    let place = worker.and_then(|worker| Some((worker, worker.core()?)));
+    place.is_some_and(|(worker, core)| {
+        worker.may_spin(core) && worker.spins_while(core, || !try_once())
+    })
+}
+
+impl Worker<'_> {
+    /// Does another worker run fibers, and this one has nobody to run?
+    pub(super) fn may_spin(&self, core: &Core) -> bool {
+        let shared = self.shared;
+        shared.config.workers > 1
+            && shared.idle.is_busy_beside_one()
+            && !shared.has_work_for(core)
+            && !shared.is_stopping()
+    }
+
+    /// On the worker's own flow: the fiber that was left waits, if it does. If its wait ends meanwhile it is the next to run.
+    #[inline]
+    pub(super) fn spins_for_who_waits(&self) {
+        // SAFETY: this worker's own, on its thread; the reference ends before the place is written.
+        let &Post::Park(fiber, ends) = (unsafe { &*self.post.as_ptr() }) else { return };
+        let Some(core) = self.core() else { return };
+        // What only the kernel or the time ends takes longer.
+        // SAFETY: this worker holds the fiber, whose wait is not published yet.
+        if fiber.outside.with(|outside| unsafe { *outside }) || !self.may_spin(core) {
+            return;
+        }
+        if self.spins_while(core, || fiber.state().stays_open(ends)) {
+            self.post.set(Post::None);
+            if self.is_over_already(fiber, ends) {
+                self.push_next(core, fiber);
+            }
+        }
+    }
+
+    /// Spins while `waits` says so; false if it was in vain, or not tried.
+    #[cold]
+    pub(super) fn spins_while(&self, core: &Core, mut waits: impl FnMut() -> bool) -> bool {
+        let start = self.mark(core);
+        if !self.own_in(core).spins.begins(start) {
+            return false;
+        }
+        let (mut now, mut waiting) = (start.at, true);
+        while waiting && now.saturating_sub(start.at) < AWHILE && self.may_spin(core) {
+            (0..SPINS).for_each(|_| std::hint::spin_loop());
+            waiting = waits();
+            now = stamp();
+        }
+        let own = self.own_in(core);
+        if !waiting {
+            own.spins.ended(now.saturating_sub(start.at), Mark { at: now, ..start });
+        } else if own.spins.failed() {
+            own.vigil.call();
+        }
+        !waiting
+    }
+
+    fn mark(&self, core: &Core) -> Mark {
+        let (charged, dispatched) = (self.seat.charged(), core.stats.dispatched.get());
+        Mark { at: stamp(), charged, dispatched }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const START: Mark = Mark { at: 1 << 40, charged: u32::MAX, dispatched: 7 };
+    const TOOK: u64 = in_stamps(Duration::from_micros(1));
+
+    impl Mark {
+        fn later(self, time: u64, operations: u32, waits: u64) -> Mark {
+            let charged = self.charged.wrapping_add(operations);
+            Mark { at: self.at + time, charged, dispatched: self.dispatched + waits }
+        }
+    }
+
+    /// A spin that ends after `TOOK`, and the next after this time and so many operations and waits.
+    fn goes_on(spins: &mut Spins, time: u64, operations: u32, waits: u64) -> bool {
+        spins.ended(TOOK, START);
+        spins.begins(START.later(time, operations, waits))
+    }
+
+    /// How many waits are none, before the next spin.
+    fn left_out(spins: &mut Spins) -> usize {
+        (0..).find(|_| spins.begins(START)).expect("some time")
+    }
+
+    #[test]
+    fn those_that_pay_go_on() {
+        let mut spins = Spins::default();
+        assert!(spins.begins(START), "nothing is known");
+        assert!((0..9).all(|_| goes_on(&mut spins, 10 * COARSE, 6, 3)));
+        assert!((0..9).all(|_| goes_on(&mut spins, 2 * TOOK, 0, 0)));
+    }
+
+    #[test]
+    fn of_those_that_do_not_the_second_in_a_row_is_the_last_for_a_while() {
+        let fine = |spins: &mut Spins| goes_on(spins, 100 * COARSE, 100, 1);
+        let in_turns = |spins: &mut Spins| goes_on(spins, TOOK, 0, 1);
+        let in_vain = |spins: &mut Spins| {
+            _ = spins.failed();
+            spins.begins(START)
+        };
+        for fails in [fine, in_turns, in_vain] {
+            let mut spins = Spins::default();
+            assert!(goes_on(&mut spins, 2 * TOOK, 0, 1));
+            assert!(fails(&mut spins), "forgiven");
+            assert!(!fails(&mut spins));
+            let gaps = [(); 7].map(|()| {
+                let gap = left_out(&mut spins);
+                fails(&mut spins);
+                gap
+            });
+            assert_eq!(gaps, [0, 2, 6, 14, 30, 62, 62]);
+            spins.begin_anew();
+            assert!(spins.begins(START));
+        }
+    }
+
+    #[test]
+    fn only_who_was_successful_is_forgiven() {
+        let mut spins = Spins::default();
+        assert!(!spins.failed());
+        goes_on(&mut spins, 2 * TOOK, 0, 1);
+        left_out(&mut spins);
+        goes_on(&mut spins, 2 * TOOK, 0, 1);
+        assert!(spins.failed() && !spins.failed());
+    }
+
+    #[test]
+    fn what_was_slept_is_not_what_came_of_it() {
+        let mut spins = Spins::default();
+        spins.ended(TOOK, START);
+        spins.forget();
+        assert!(spins.begins(START.later(TOOK, 0, 1)) && spins.last.is_none() && !spins.paid);
+    }
+}
