@@ -67,6 +67,8 @@ func count(stream chan int, items int) {
 
 func pipelineShort() float64 { return pipeline(10) }
 
+func pipelineBrief() float64 { return pipeline(2) }
+
 func pipelineLong() float64 { return pipeline(100) }
 
 // pipeline takes as many microseconds in each of its two stages.

@@ -47,9 +47,14 @@ func mutex() float64 { return contend(scale(1_000_000, 10_000), nil, nil) }
 
 func mutexHeld() float64 { return contend(scale(200_000, 10_000), runtime.Gosched, nil) }
 
-func mutexComputing() float64 {
-	piece := func() { computeFor(20 * time.Microsecond) }
-	return contend(scale(20_000, 1_000), piece, piece) / 1e3
+func mutexComputing() float64 { return contendFor(20*time.Microsecond, 20_000) }
+
+func mutexBrief() float64 { return contendFor(time.Microsecond, 200_000) }
+
+// contendFor has the lock held so many times for so long, and takes as long without it.
+func contendFor(time time.Duration, times int) float64 {
+	piece := func() { computeFor(time) }
+	return contend(scale(times, 1_000), piece, piece) / 1e3
 }
 
 func rwlock() float64 { return share(scale(1_000_000, 1_000), nil) }

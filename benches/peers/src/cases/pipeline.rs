@@ -21,6 +21,19 @@ pub const SHORT: Case = Case {
     ..Case::INSIDE
 };
 
+pub const BRIEF: Case = Case {
+    name: "pipeline_brief",
+    bodies: &[(Peer::Volt, volt::<2>), (Peer::Tokio, tokio::<2>), (Peer::Threads, threads::<2>)],
+    rows: &[Row {
+        key: "figure",
+        title: "the same with stages of 2 us",
+        unit: Unit::Micros,
+        bar: Bar::NotSlower,
+    }],
+    note: "The same with stages of 2 us.",
+    ..SHORT
+};
+
 pub const LONG: Case = Case {
     name: "pipeline_long",
     bodies: &[
