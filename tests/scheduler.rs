@@ -248,6 +248,47 @@ fn who_waits_for_one_that_runs_elsewhere_stays_where_it_is() {
     });
 }
 
+/// A fiber that may not move is not put where others find it because its wait has ended before its worker left it:
+/// not while one is to run first for which a stack must be mapped.
+#[test]
+fn who_may_not_move_stays_where_its_wait_ends_at_once() {
+    within(LONG, || {
+        plain(3).migrate(Migrate::BeforeStart).build().unwrap().run(|| {
+            let asked = Arc::new(AtomicU64::new(0));
+            let theirs = Arc::clone(&asked);
+            let (sender, receiver) = volt::channel::bounded(1);
+            let answers = volt::go(move || {
+                for round in 1.. {
+                    while theirs.load(Ordering::SeqCst) < round {
+                        volt::yield_now();
+                    }
+                    // That one waits by then.
+                    compute(Duration::from_micros(2));
+                    if sender.send(()).is_err() {
+                        return;
+                    }
+                }
+            });
+            let home = std::thread::current().id();
+            for round in 0..300 {
+                compute(Duration::from_micros(20));
+                let size = (128 + 4 * round) << 10;
+                let others = move || {
+                    (0..3).for_each(|_| drop(volt::go(|| ())));
+                    compute(Duration::from_micros(40));
+                };
+                volt::thread::Builder::new().stack_size(size).spawn(others).unwrap();
+                asked.fetch_add(1, Ordering::SeqCst);
+                receiver.recv().unwrap();
+                assert_eq!(std::thread::current().id(), home, "round {round}");
+            }
+            drop(receiver);
+            asked.store(u64::MAX, Ordering::SeqCst);
+            answers.join().unwrap();
+        });
+    });
+}
+
 /// Who was spawned last stands in the slot behind a fiber that is joined meanwhile, and does not stop.
 #[test]
 fn who_stands_behind_one_that_is_joined_runs_beside_it() {

@@ -69,6 +69,13 @@ impl Seat {
         self.current.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
+    /// So many operations fewer for the running fiber, which it has not done.
+    pub(crate) fn shorten_budget(&self, operations: u32) {
+        let operations = operations.min(self.operations.get());
+        self.operations.set(self.operations.get() - operations);
+        self.charged.set(self.charged.get().wrapping_sub(operations));
+    }
+
     /// Operations that fibers were charged for here, up to now. It wraps around.
     #[inline(always)]
     pub(crate) fn charged(&self) -> u32 {

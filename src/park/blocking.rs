@@ -66,9 +66,8 @@ pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
 fn charge_for(fiber: FiberPtr, time: Duration) {
     const OPERATION: u128 = 150;
     // SAFETY: a fiber runs on a worker; the seat is valid until the next switch.
-    let left = unsafe { &(*fiber::seat()).operations };
-    let operations = u32::try_from(time.as_nanos() / OPERATION).unwrap_or(u32::MAX);
-    left.set(left.get().saturating_sub(operations));
+    let seat = unsafe { &*fiber::seat() };
+    seat.shorten_budget(u32::try_from(time.as_nanos() / OPERATION).unwrap_or(u32::MAX));
     super::charge(fiber);
 }
 

@@ -45,12 +45,13 @@ pub(crate) fn linger() {
 }
 
 /// Tries for some microseconds on a fiber whose worker has nothing else to do, if that has paid of late. Charged for like
-/// an operation: who never waits must leave its worker to others now and then.
+/// an operation, before it begins: who never waits must leave its worker to others now and then. `try_once` must not switch.
 pub(crate) fn spin_on_fiber(try_once: impl FnMut() -> bool) -> bool {
-    current_fiber().is_some() && {
-        charge_current();
-        scheduler::spin(try_once)
+    if current_fiber().is_none() || !scheduler::begins_to_spin() {
+        return false;
     }
+    charge_current();
+    scheduler::spin(try_once)
 }
 
 /// Tries for some microseconds on a plain thread, whose sleep costs much more. A fiber does not:

@@ -81,6 +81,11 @@ pub(crate) const fn in_stamps(time: Duration) -> u64 {
     time.as_nanos() as u64 * STAMPS
 }
 
+/// What so many stamps are, about.
+pub(crate) const fn from_stamps(stamps: u64) -> Duration {
+    Duration::from_nanos(stamps / STAMPS)
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

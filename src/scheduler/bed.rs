@@ -1,5 +1,6 @@
 //! How a worker goes to sleep and wakes: announce, look once more, sleep.
 
+use super::core::Core;
 use super::deadlock::{Looks, QUIET};
 use super::heirs;
 use super::hold_off::PAYS;
@@ -27,7 +28,7 @@ impl Worker<'_> {
         // Before the last look: whoever is told may wake fibers.
         let look_again = self.look_around();
         self.ends_vigils(now);
-        self.own().spins.forget();
+        self.is_no_longer_alone(core);
         shared.idle.park(core.index, self.searching.replace(false));
         let work = match self.has_only_its_mail() {
             true => {
@@ -57,6 +58,16 @@ impl Worker<'_> {
         }
         self.own().slept = (slept, core.stats.dispatched.get());
         self.own().tick.begin(awake);
+    }
+
+    /// What this worker has shared and spun for says nothing about what comes after its sleep.
+    fn is_no_longer_alone(&self, core: &Core) {
+        let own = self.own_in(core);
+        own.spins.forget();
+        if own.invites.are_open() {
+            own.invites.close();
+            core.pace.store(own.tick.average(), Ordering::Relaxed);
+        }
     }
 
     /// Where the next message may be long in coming the supervisor need not look before. Not for who has run

@@ -143,6 +143,8 @@ impl Worker<'_> {
         core.set_seat(&raw const self.seat);
         let now = Moment::now();
         self.own().tick.begin(now);
+        // Another thread counts otherwise.
+        self.own().spins.forget();
         self.shared.watch.notice(now);
     }
 

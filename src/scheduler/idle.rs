@@ -50,15 +50,15 @@ impl Idle {
         Self::searching(self.counts.load(Ordering::Relaxed)) > 0
     }
 
-    /// Below zero for a moment where a claimed worker has ended its search before the claimer has
-    /// counted it: never more than there are.
-    /// Do more workers than one neither sleep nor search? A hint.
-    pub(super) fn is_busy_beside_one(&self) -> bool {
+    /// Are there others, besides `idle` ones and the caller, that neither sleep nor search? A hint.
+    pub(crate) fn are_others_busy(&self, idle: u32) -> bool {
         let counts = self.counts.load(Ordering::Relaxed);
-        let idle = Self::parked(counts) as i64 + i64::from(Self::searching(counts));
-        idle + 1 < self.workers as i64
+        let idle = i64::from(idle) + i64::from(Self::searching(counts));
+        Self::parked(counts) as i64 + idle + 1 < self.workers as i64
     }
 
+    /// Below zero for a moment where a claimed worker has ended its search before the claimer has
+    /// counted it: never more than there are.
     fn searching(counts: u64) -> i32 {
         counts as u32 as i32
     }

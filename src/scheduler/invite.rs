@@ -2,11 +2,12 @@
 //!
 //! Fibers that run for a microsecond or three between two waits are left on one worker, since to part them mostly
 //! costs more than it brings (`hold_off.rs`, `share.rs`). But not always, and nobody knows before it was tried. So a worker that has run fibers of
-//! [`LEAST`] and more for a tick, while all others slept, wakes one, and shares with it whom its fibers wake
-//! during the next tick. If that keeps the other one busy, since those who were parted stay so (`spin.rs`), nothing more is to be done.
-//! Else it is tried again after [`EVERY`], or after twice that each time, up to [`MOST`]: a wake and a tick of others' cache
-//! lines in 64 ms. If the other one was busy for a while and is not any more, at once.
+//! [`LEAST`] and more for a tick, while all others slept or searched, wakes one, and shares with it whom its fibers wake during the
+//! next tick. If that keeps the other one busy, since those who were parted stay so (`spin.rs`), nothing more is to be done. Else it is tried
+//! again after [`EVERY`], or after twice that each time, up to [`MOST`]: a wake, and a tick of lines of the cache that go to and fro, in 64 ms. If the other one was
+//! busy at the end of each tick for [`PAYS`], and is not any more, at once.
 
+use super::vigil::Call;
 use super::worker::Worker;
 use super::worth::FLOWING;
 use crate::primitives::clock::Moment;
@@ -25,30 +26,35 @@ const PAYS: Duration = Duration::from_millis(1);
 pub(super) struct Invites {
     last: Moment,
     every: Duration,
-    /// When another worker was last seen to run fibers.
-    busy: Moment,
+    /// Since when others have run fibers at the end of each tick.
+    busy: Option<Moment>,
+    /// For how long they did last, since the last invitation.
+    was_busy: Duration,
     /// One was just invited.
     open: bool,
 }
 
 impl Invites {
     pub(super) fn new() -> Invites {
-        Invites { last: Moment::PAST, every: EVERY, busy: Moment::PAST, open: false }
+        let (last, every, was_busy) = (Moment::PAST, EVERY, Duration::ZERO);
+        Invites { last, every, busy: None, was_busy, open: false }
     }
 
     /// A tick is over, in which others ran fibers too or not. Is one to be invited?
     fn is_time(&mut self, now: Moment, busy: bool) -> bool {
         self.open = false;
         if busy {
-            self.busy = now;
+            let since = *self.busy.get_or_insert(now);
+            self.was_busy = self.was_busy.max(now.since(since));
             return false;
         }
-        let paid = self.busy.since(self.last) >= PAYS;
+        self.busy = None;
+        let paid = self.was_busy >= PAYS;
         if !paid && now.since(self.last) < self.every {
             return false;
         }
         self.every = if paid { EVERY } else { MOST.min(2 * self.every) };
-        (self.last, self.open) = (now, true);
+        (self.last, self.was_busy, self.open) = (now, Duration::ZERO, true);
         true
     }
 
@@ -59,7 +65,7 @@ impl Invites {
 
     /// The worker does not do it all.
     pub(super) fn close(&mut self) {
-        self.open = false;
+        (self.open, self.busy) = (false, None);
     }
 }
 
@@ -71,13 +77,12 @@ impl Worker<'_> {
         if !may || own.tick.average() < LEAST {
             return own.invites.close();
         }
-        if own.invites.is_time(now, shared.idle.is_busy_beside_one()) {
+        if own.invites.is_time(now, shared.idle.are_others_busy(0)) {
             // For a tick, nobody holds off.
             own.tick.does_not_flow();
             self.held().pace.fetch_max(FLOWING, Ordering::Relaxed);
             own.spins.begin_anew();
-            shared.called.store(true, Ordering::Relaxed);
-            shared.notify();
+            shared.call(Call::Invited);
         }
     }
 }
@@ -123,9 +128,19 @@ mod tests {
     fn what_has_paid_is_tried_again_at_once() {
         let mut ticks = Ticks::new();
         ticks.wait();
-        (0..PAYS.as_micros() / TICK.as_micros()).for_each(|_| assert!(!ticks.next(true)));
+        (0..=PAYS.as_micros() / TICK.as_micros()).for_each(|_| assert!(!ticks.next(true)));
         assert_eq!(ticks.wait(), TICK);
         assert_eq!(ticks.wait(), EVERY);
+    }
+
+    #[test]
+    fn who_is_awake_now_and_then_is_not_kept_busy() {
+        let mut ticks = Ticks::new();
+        ticks.wait();
+        for _ in 0..PAYS.as_micros() / TICK.as_micros() {
+            assert!(!ticks.next(true) && !ticks.next(false));
+        }
+        assert!(ticks.wait() > EVERY);
     }
 
     #[test]

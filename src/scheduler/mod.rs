@@ -71,7 +71,7 @@ pub(crate) use spawn::{
     SpawnOptions, Target, count_budget_yield, current, current_worker_index, drop_handle, is_here,
     release, spawn,
 };
-pub(crate) use spin::spin;
+pub(crate) use spin::{begins_to_spin, spin};
 pub use stats::WorkerStats;
 pub use supervisor::Stall;
 pub(crate) use supervisor::supervise;

@@ -220,6 +220,7 @@ impl Worker<'_> {
     }
 
     pub(super) fn search(&self) -> Option<FiberPtr> {
+        self.own().spins.forget();
         // A worker that was claimed searches already, and has nowhere to look either.
         if !self.shared.config.stealing || self.shared.cores.len() == 1 {
             return None;

@@ -18,6 +18,7 @@
 
 use super::back_off::BackOff;
 use super::core::Core;
+use super::vigil::Call;
 use super::worker::Worker;
 use crate::fiber::FiberPtr;
 use crate::primitives::clock::{in_stamps, stamp};
@@ -106,11 +107,9 @@ impl Worker<'_> {
         }
         let own = self.own_in(core);
         let searched = self.shared.idle.is_searched();
-        if own.invites.are_open() {
-            if searched {
-                self.push_back(fiber);
-            }
-            return searched;
+        if searched && own.invites.are_open() {
+            self.push_back(fiber);
+            return true;
         }
         let account = match searched {
             true => &mut own.sharing.searchers,
@@ -121,7 +120,7 @@ impl Worker<'_> {
             return false;
         }
         if !searched {
-            self.shared.called.store(true, Ordering::Relaxed);
+            self.shared.announce_call(Call::Shared);
         }
         // The next dispatch tells how long this one went on.
         own.tick.glance_next();

@@ -19,7 +19,9 @@ use crate::driver::Driver;
 use crate::fiber::{self, FiberPtr, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::random;
-use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::primitives::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 use crate::primitives::sync::{Arc, Mutex, OnceLock};
 use crate::primitives::{asymmetric, tsc};
 use crossbeam_utils::CachePadded;
@@ -68,7 +70,9 @@ pub(crate) struct Shared {
     /// A thief holds off.
     pub(super) holding_off: AtomicBool,
     /// Somebody was woken for a fiber that was shared (`share.rs`), and has not come yet. A hint.
-    pub(super) called: AtomicBool,
+    pub(super) called: AtomicU8,
+    /// Workers that spin (`spin.rs`).
+    pub(super) spinning: AtomicU32,
     /// Held by a worker without a core while one of its fibers ends, and by whoever lists fibers.
     pub(super) coreless: Mutex<()>,
     pub(super) lists: Pace,
@@ -131,7 +135,8 @@ impl Shared {
             cancelling: AtomicBool::new(false),
             stacks_left: AtomicBool::new(false),
             holding_off: AtomicBool::new(false),
-            called: AtomicBool::new(false),
+            called: AtomicU8::new(0),
+            spinning: AtomicU32::new(0),
             coreless: Mutex::new(()),
             lists: Pace::default(),
             draining: AtomicBool::new(false),
@@ -188,9 +193,14 @@ impl Shared {
     /// Wakes a worker to look for work, if one should come. Call it after the work is visible.
     #[inline]
     pub(super) fn notify(&self) {
-        if let Some(index) = self.idle.notify(self.poller.taken_by()) {
-            self.unpark(index);
-        }
+        let _ = self.notify_one();
+    }
+
+    /// As `notify`; says whether it has woken one.
+    #[inline]
+    pub(super) fn notify_one(&self) -> bool {
+        let claimed = self.idle.notify(self.poller.taken_by());
+        claimed.inspect(|index| self.unpark(*index)).is_some()
     }
 
     #[cold]

@@ -9,9 +9,12 @@
 //! A spin has paid if the worker had enough to do afterwards: if an operation that could have waited came every
 //! [`COARSE`] at most, since what two workers do in less is slowed down by the lines of the cache that go to and fro; and if
 //! it was busy for longer than it had spun, since two fibers that only take turns are as fast on one worker. That is seen at
-//! the next spin. Where two in a row did not pay, or ended in vain, the next waits are none, once, then 3 times, and up to 63
-//! (`back_off.rs`). Whose spin was in vain, after one that has paid, stays awake for a while (`vigil.rs`): the other one is
-//! late, and mostly not by much.
+//! the next spin. Where it did not pay, or the spin ended in vain, the next waits are none, once, then 3 times, and up to 63
+//! (`back_off.rs`); but once after [`GOOD`] in a row that is forgiven: then the other one is late, and mostly not by much, so the worker
+//! stays awake for a while (`vigil.rs`).
+//!
+//! No more workers spin than others run fibers, as far as is known. While all are awake nobody sleeps in the poller: a
+//! worker that spins again and again looks at it every [`TURN`].
 //!
 //! Measured on two workers, with what brings fibers there (`invite.rs`): stages of 0.5, 1, 2 and 3 us of a pipeline 1.12, 2.14, 3.0 to 4.2
 //! and 6.2 -> 0.62, 1.11, 2.12 and 3.13 us an item (Go 1.40, 2.08, 3.05, 3.46); ten fibers that hold a lock for 0.5, 1 and 2 us and
@@ -21,12 +24,16 @@ use super::back_off::BackOff;
 use super::core::Core;
 use super::switch::Post;
 use super::worker::Worker;
-use crate::primitives::clock::{in_stamps, stamp};
+use crate::primitives::clock::{from_stamps, in_stamps, stamp};
+use crate::primitives::sync::atomic::Ordering;
+use std::ptr;
 use std::time::Duration;
 
 /// In stamps, as all times here.
 const AWHILE: u64 = in_stamps(Duration::from_micros(5));
 const COARSE: u64 = in_stamps(Duration::from_nanos(300));
+const TURN: u64 = in_stamps(Duration::from_micros(100));
+const GOOD: u32 = 4;
 /// `spin_loop`s between two looks.
 const SPINS: u32 = 4;
 
@@ -35,9 +42,11 @@ const SPINS: u32 = 4;
 pub(super) struct Spins {
     /// The last one, until it is known what came of it.
     last: Option<Spin>,
-    /// The one before has paid.
-    paid: bool,
+    /// So many in a row have paid, up to [`GOOD`].
+    paid: u32,
     back_off: BackOff,
+    /// When the worker was sent to look at sockets and timers because it spins.
+    turn: u64,
 }
 
 /// One that was not in vain.
@@ -70,28 +79,23 @@ impl Spins {
         if let Some(Spin { took, end }) = self.last.take() {
             let busy = now.at.saturating_sub(end.at);
             let coarse = busy >= COARSE * end.operations_until(now);
-            self.judge(coarse && 3 * busy >= 4 * took);
+            _ = self.judge(coarse && 3 * busy >= 4 * took);
         }
         !self.back_off.leaves_out()
     }
 
-    /// It has paid, or not: that is forgiven once.
-    fn judge(&mut self, paid: bool) {
-        if paid || !self.paid {
+    /// It has paid, or not; says whether that is forgiven.
+    fn judge(&mut self, paid: bool) -> bool {
+        let forgiven = !paid && self.paid == GOOD;
+        if !forgiven {
             self.back_off.tried(paid);
         }
-        self.paid = paid;
+        self.paid = if paid { GOOD.min(self.paid + 1) } else { 0 };
+        forgiven
     }
 
     fn ended(&mut self, took: u64, end: Mark) {
         self.last = Some(Spin { took, end });
-    }
-
-    /// It was in vain; says whether that is forgiven.
-    fn failed(&mut self) -> bool {
-        let forgiven = self.paid;
-        self.judge(false);
-        forgiven
     }
 
     /// What the worker does from now on says nothing about the last one.
@@ -101,29 +105,62 @@ impl Spins {
 
     /// What comes is not what has been.
     pub(super) fn begin_anew(&mut self) {
-        *self = Spins::default();
+        *self = Spins { turn: self.turn, ..Spins::default() };
+    }
+
+    /// Is it time to look at sockets and timers?
+    fn is_turn_due(&mut self, now: u64) -> bool {
+        let due = now.wrapping_sub(self.turn) >= TURN;
+        self.turn = if due { now } else { self.turn };
+        due
     }
 }
 
-/// Tries for a moment, on a fiber, if its worker has nothing else to do and that has paid of late.
+/// The calling fiber is about to wait, or to spin: does it spin?
 #[cold]
-pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
+pub(crate) fn begins_to_spin() -> bool {
     // SAFETY: valid until the next switch; none comes here.
     let worker = unsafe { Worker::current().as_ref() };
     let place = worker.and_then(|worker| Some((worker, worker.core()?)));
-    place.is_some_and(|(worker, core)| {
-        worker.may_spin(core) && worker.spins_while(core, || !try_once())
-    })
+    place.is_some_and(|(worker, core)| worker.may_spin(core) && worker.begins_to_spin(core))
+}
+
+/// Tries for a moment, on a fiber that may. `try_once` must not switch.
+#[cold]
+pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
+    // SAFETY: valid until the next switch; none comes here, by the caller's promise, which a debug build looks after.
+    let worker = unsafe { Worker::current().as_ref() };
+    let place = worker.and_then(|worker| Some((worker, worker.core()?)));
+    let ended = place.is_some_and(|(worker, core)| worker.spins_while(core, || !try_once()));
+    debug_assert_eq!(worker.map_or(ptr::null(), ptr::from_ref), Worker::current(), "a switch");
+    ended
 }
 
 impl Worker<'_> {
-    /// Does another worker run fibers, and this one has nobody to run?
+    /// Do others run fibers that do not spin, and this one has nobody to run?
     pub(super) fn may_spin(&self, core: &Core) -> bool {
         let shared = self.shared;
         shared.config.workers > 1
-            && shared.idle.is_busy_beside_one()
+            && shared.idle.are_others_busy(shared.spinning.load(Ordering::Relaxed))
+            && self.next.get().is_none()
             && !shared.has_work_for(core)
+    }
+
+    /// Whatever is in the way of a spin that lasts already, without a look at others' queues.
+    fn goes_on_spinning(&self, core: &Core) -> bool {
+        let shared = self.shared;
+        // It is one of those that spin.
+        let others = shared.spinning.load(Ordering::Relaxed).saturating_sub(1);
+        shared.idle.are_others_busy(others)
+            && core.queued() == 0
+            && shared.injector.is_empty()
+            && !core.gate.is_stalled()
             && !shared.is_stopping()
+    }
+
+    pub(super) fn begins_to_spin(&self, core: &Core) -> bool {
+        let (charged, dispatched) = (self.seat.charged(), core.stats.dispatched.get());
+        self.own_in(core).spins.begins(Mark { at: stamp(), charged, dispatched })
     }
 
     /// On the worker's own flow: the fiber that was left waits, if it does. If its wait ends meanwhile it is the next to run.
@@ -137,39 +174,42 @@ impl Worker<'_> {
         if fiber.outside.with(|outside| unsafe { *outside }) || !self.may_spin(core) {
             return;
         }
-        if self.spins_while(core, || fiber.state().stays_open(ends)) {
-            self.post.set(Post::None);
-            if self.is_over_already(fiber, ends) {
-                self.push_next(core, fiber);
-            }
+        if !self.begins_to_spin(core) || !self.spins_while(core, || fiber.state().stays_open(ends))
+        {
+            return;
+        }
+        self.post.set(Post::None);
+        if self.is_over_already(fiber, ends) && !self.enqueued_elsewhere(fiber) {
+            self.push_next(core, fiber);
+        }
+        let own = self.own_in(core);
+        if own.spins.is_turn_due(stamp()) {
+            own.tick.cut_short();
         }
     }
 
-    /// Spins while `waits` says so; false if it was in vain, or not tried.
-    #[cold]
+    /// Spins while `waits` says so; false if it was in vain, or something came up.
     pub(super) fn spins_while(&self, core: &Core, mut waits: impl FnMut() -> bool) -> bool {
-        let start = self.mark(core);
-        if !self.own_in(core).spins.begins(start) {
-            return false;
-        }
-        let (mut now, mut waiting) = (start.at, true);
-        while waiting && now.saturating_sub(start.at) < AWHILE && self.may_spin(core) {
+        let spinning = &self.shared.spinning;
+        spinning.fetch_add(1, Ordering::Relaxed);
+        let start = stamp();
+        let (mut took, mut waiting, mut alone) = (0, true, true);
+        while waiting && alone && took < AWHILE {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
             waiting = waits();
-            now = stamp();
+            alone = self.goes_on_spinning(core);
+            took = stamp().wrapping_sub(start);
         }
+        spinning.fetch_sub(1, Ordering::Relaxed);
+        let (charged, dispatched) = (self.seat.charged(), core.stats.dispatched.get());
         let own = self.own_in(core);
+        own.tick.leave_out(from_stamps(took));
         if !waiting {
-            own.spins.ended(now.saturating_sub(start.at), Mark { at: now, ..start });
-        } else if own.spins.failed() {
+            own.spins.ended(took, Mark { at: start.wrapping_add(took), charged, dispatched });
+        } else if alone && own.spins.judge(false) {
             own.vigil.call();
         }
         !waiting
-    }
-
-    fn mark(&self, core: &Core) -> Mark {
-        let (charged, dispatched) = (self.seat.charged(), core.stats.dispatched.get());
-        Mark { at: stamp(), charged, dispatched }
     }
 }
 
@@ -207,22 +247,18 @@ mod tests {
     }
 
     #[test]
-    fn of_those_that_do_not_the_second_in_a_row_is_the_last_for_a_while() {
+    fn those_that_do_not_become_rare() {
         let fine = |spins: &mut Spins| goes_on(spins, 100 * COARSE, 100, 1);
         let in_turns = |spins: &mut Spins| goes_on(spins, TOOK, 0, 1);
         let in_vain = |spins: &mut Spins| {
-            _ = spins.failed();
+            _ = spins.judge(false);
             spins.begins(START)
         };
         for fails in [fine, in_turns, in_vain] {
             let mut spins = Spins::default();
-            assert!(goes_on(&mut spins, 2 * TOOK, 0, 1));
-            assert!(fails(&mut spins), "forgiven");
-            assert!(!fails(&mut spins));
             let gaps = [(); 7].map(|()| {
-                let gap = left_out(&mut spins);
-                fails(&mut spins);
-                gap
+                assert!(!fails(&mut spins));
+                left_out(&mut spins)
             });
             assert_eq!(gaps, [0, 2, 6, 14, 30, 62, 62]);
             spins.begin_anew();
@@ -231,13 +267,17 @@ mod tests {
     }
 
     #[test]
-    fn only_who_was_successful_is_forgiven() {
+    fn one_that_fails_is_forgiven_after_some_good_ones() {
         let mut spins = Spins::default();
-        assert!(!spins.failed());
-        goes_on(&mut spins, 2 * TOOK, 0, 1);
+        let paid = |spins: &mut Spins, times: u32| {
+            (0..times).for_each(|_| _ = goes_on(spins, 2 * TOOK, 0, 1));
+        };
+        paid(&mut spins, GOOD - 1);
+        assert!(!spins.judge(false));
         left_out(&mut spins);
-        goes_on(&mut spins, 2 * TOOK, 0, 1);
-        assert!(spins.failed() && !spins.failed());
+        paid(&mut spins, GOOD);
+        assert!(spins.judge(false) && spins.begins(START));
+        assert!(!spins.judge(false) && !spins.begins(START), "once");
     }
 
     #[test]
@@ -245,6 +285,15 @@ mod tests {
         let mut spins = Spins::default();
         spins.ended(TOOK, START);
         spins.forget();
-        assert!(spins.begins(START.later(TOOK, 0, 1)) && spins.last.is_none() && !spins.paid);
+        assert!(spins.begins(START.later(TOOK, 0, 1)) && spins.paid == 0);
+    }
+
+    #[test]
+    fn sockets_and_timers_have_their_turn() {
+        let mut spins = Spins::default();
+        let due = |spins: &mut Spins, at| spins.is_turn_due(START.at + at);
+        assert!(due(&mut spins, 0) && !due(&mut spins, TURN - 1));
+        spins.begin_anew();
+        assert!(!due(&mut spins, TURN - 1) && due(&mut spins, TURN));
     }
 }

@@ -252,11 +252,13 @@ impl RawMutex {
     /// Takes the lock if it is free, past those who wait.
     fn barge(&self, seen: u32) -> bool {
         let take = || self.word.load(Relaxed) == 0 && self.try_lock();
-        let free = || {
+        // As `may_barge`, but it leaves to that whatever may switch.
+        let barge = || {
             let now = self.word.load(Relaxed);
-            now & LOCKED == 0 && self.may_barge(now) && self.take(now, Role::Comes)
+            let may = now & WAKING == 0 || !self.turns.is_look_due() || !self.turns.are_long();
+            may && self.take(now, Role::Comes)
         };
-        let taken = self.take(seen, Role::Comes) || spin(take) || spin_on_fiber(free);
+        let taken = self.take(seen, Role::Comes) || spin(take) || spin_on_fiber(barge);
         if taken && self.turns.are_many() && !self.turns.are_long() {
             self.turns.allow_more();
         }

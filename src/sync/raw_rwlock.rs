@@ -275,7 +275,14 @@ impl RawRwLock {
         let overtakes = self.may_barge(want, seen);
         let take = |now| self.take(now, want, overtakes).is_ok();
         let again = || take(self.word.load(Relaxed));
-        if take(seen) || spin(again) || spin_on_fiber(again) {
+        // As `may_barge`, but it leaves to that whatever may switch.
+        let barge = || {
+            let now = self.word.load(Relaxed);
+            let turns = &self.turns;
+            let may = !is_overtakable(now) || !turns.is_look_due() || !turns.are_long();
+            may && take(now)
+        };
+        if take(seen) || spin(again) || spin_on_fiber(barge) {
             return Ok(());
         }
         let object = &raw const *self as usize;
