@@ -168,6 +168,10 @@ fn who_comes_from_outside_soon_runs_beside_fibers_that_compute() {
     });
 }
 
+/// Of those tests in which two workers must run at the same time: where two did at once, the system was seen to have both threads
+/// of one on one processor, and both of the other on the other one, for seconds.
+static BOTH_PROCESSORS: Mutex<()> = Mutex::new(());
+
 /// A fiber that computes on after it has woken another does not keep that waiting while a worker sleeps.
 #[test]
 fn the_stages_of_a_pipeline_compute_at_the_same_time() {
@@ -175,6 +179,7 @@ fn the_stages_of_a_pipeline_compute_at_the_same_time() {
     // On one processor that is where the system takes it away from one of them; without a share it is nowhere.
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let enough = if processors > 1 { 500 } else { 50 };
+    let _alone = BOTH_PROCESSORS.lock();
     within(LONG, move || {
         let (items, together) = plain(2).build().unwrap().run(|| {
             let first_computes = Arc::new(AtomicBool::new(false));
@@ -213,6 +218,7 @@ fn who_waits_for_one_that_runs_elsewhere_stays_where_it_is() {
     if std::thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
         return;
     }
+    let _alone = BOTH_PROCESSORS.lock();
     within(LONG, || {
         let (rounds, stayed) = plain(2).build().unwrap().run(|| {
             let asked = Arc::new(AtomicU64::new(0));

@@ -3,11 +3,10 @@
 //! Fibers that run for a microsecond or three between two waits are left on one worker, since to part them mostly
 //! costs more than it brings (`hold_off.rs`, `share.rs`). But not always, and nobody knows before it was tried. So a worker that has run fibers of
 //! [`LEAST`] and more for a tick, while all others slept or searched, wakes one, and shares with it whom its fibers wake during the
-//! next tick. If that keeps the other one busy, since those who were parted stay so (`spin.rs`), nothing more is to be done. Else it is tried
+//! next tick. What was known of spins is forgotten by all of them. If that keeps the other one busy, since those who were parted stay so (`spin.rs`), nothing more is to be done. Else it is tried
 //! again after [`EVERY`], or after twice that each time, up to [`MOST`]: a wake, and a tick of lines of the cache that go to and fro, in 64 ms. If the other one was
 //! busy at the end of each tick for [`PAYS`], and is not any more, at once.
 
-use super::vigil::Call;
 use super::worker::Worker;
 use super::worth::FLOWING;
 use crate::primitives::clock::Moment;
@@ -81,8 +80,8 @@ impl Worker<'_> {
             // For a tick, nobody holds off.
             own.tick.does_not_flow();
             self.held().pace.fetch_max(FLOWING, Ordering::Relaxed);
-            own.spins.begin_anew();
-            shared.call(Call::Invited);
+            shared.invitations.fetch_add(1, Ordering::Relaxed);
+            shared.call();
         }
     }
 }

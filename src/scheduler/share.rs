@@ -18,7 +18,6 @@
 
 use super::back_off::BackOff;
 use super::core::Core;
-use super::vigil::Call;
 use super::worker::Worker;
 use crate::fiber::FiberPtr;
 use crate::primitives::clock::{in_stamps, stamp};
@@ -120,7 +119,7 @@ impl Worker<'_> {
             return false;
         }
         if !searched {
-            self.shared.announce_call(Call::Shared);
+            self.shared.called.store(true, Ordering::Relaxed);
         }
         // The next dispatch tells how long this one went on.
         own.tick.glance_next();

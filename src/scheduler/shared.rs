@@ -20,7 +20,7 @@ use crate::fiber::{self, FiberPtr, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::random;
 use crate::primitives::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 use crate::primitives::sync::{Arc, Mutex, OnceLock};
 use crate::primitives::{asymmetric, tsc};
@@ -70,7 +70,9 @@ pub(crate) struct Shared {
     /// A thief holds off.
     pub(super) holding_off: AtomicBool,
     /// Somebody was woken for a fiber that was shared (`share.rs`), and has not come yet. A hint.
-    pub(super) called: AtomicU8,
+    pub(super) called: AtomicBool,
+    /// How often a worker has invited another one.
+    pub(super) invitations: AtomicU32,
     /// Workers that spin (`spin.rs`).
     pub(super) spinning: AtomicU32,
     /// Held by a worker without a core while one of its fibers ends, and by whoever lists fibers.
@@ -135,7 +137,8 @@ impl Shared {
             cancelling: AtomicBool::new(false),
             stacks_left: AtomicBool::new(false),
             holding_off: AtomicBool::new(false),
-            called: AtomicU8::new(0),
+            called: AtomicBool::new(false),
+            invitations: AtomicU32::new(0),
             spinning: AtomicU32::new(0),
             coreless: Mutex::new(()),
             lists: Pace::default(),

@@ -45,6 +45,8 @@ pub(super) struct Spins {
     /// So many in a row have paid, up to [`GOOD`].
     paid: u32,
     back_off: BackOff,
+    /// So many invitations there had been.
+    invitations: u32,
     /// When the worker was sent to look at sockets and timers because it spins.
     turn: u64,
 }
@@ -103,9 +105,11 @@ impl Spins {
         self.last = None;
     }
 
-    /// What comes is not what has been.
-    pub(super) fn begin_anew(&mut self) {
-        *self = Spins { turn: self.turn, ..Spins::default() };
+    /// There have been so many invitations: what comes is not what was before the last one.
+    fn begin_anew(&mut self, invitations: u32) {
+        if invitations != self.invitations {
+            *self = Spins { turn: self.turn, invitations, ..Spins::default() };
+        }
     }
 
     /// Is it time to look at sockets and timers?
@@ -160,7 +164,9 @@ impl Worker<'_> {
 
     pub(super) fn begins_to_spin(&self, core: &Core) -> bool {
         let (charged, dispatched) = (self.seat.charged(), core.stats.dispatched.get());
-        self.own_in(core).spins.begins(Mark { at: stamp(), charged, dispatched })
+        let spins = &mut self.own_in(core).spins;
+        spins.begin_anew(self.shared.invitations.load(Ordering::Relaxed));
+        spins.begins(Mark { at: stamp(), charged, dispatched })
     }
 
     /// On the worker's own flow: the fiber that was left waits, if it does. If its wait ends meanwhile it is the next to run.
@@ -261,7 +267,7 @@ mod tests {
                 left_out(&mut spins)
             });
             assert_eq!(gaps, [0, 2, 6, 14, 30, 62, 62]);
-            spins.begin_anew();
+            spins.begin_anew(spins.invitations + 1);
             assert!(spins.begins(START));
         }
     }
@@ -293,7 +299,7 @@ mod tests {
         let mut spins = Spins::default();
         let due = |spins: &mut Spins, at| spins.is_turn_due(START.at + at);
         assert!(due(&mut spins, 0) && !due(&mut spins, TURN - 1));
-        spins.begin_anew();
+        spins.begin_anew(1);
         assert!(!due(&mut spins, TURN - 1) && due(&mut spins, TURN));
     }
 }

@@ -81,50 +81,23 @@ impl Vigil {
     }
 }
 
-/// What a worker is woken for, beside what others are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Call {
-    Shared = 1,
-    Invited,
-}
-
 impl Shared {
-    /// Whoever is claimed next is called.
-    pub(super) fn announce_call(&self, call: Call) {
-        self.called.store(call as u8, Ordering::Relaxed);
-    }
-
-    /// Wakes one who sleeps, if anybody does, and nobody searches.
-    pub(super) fn call(&self, call: Call) {
-        self.announce_call(call);
+    /// Wakes one who sleeps, if anybody does and nobody searches, and calls it.
+    pub(super) fn call(&self) {
+        self.called.store(true, Ordering::Relaxed);
         if !self.notify_one() {
-            self.called.store(0, Ordering::Relaxed);
+            self.called.store(false, Ordering::Relaxed);
         }
-    }
-
-    fn take_call(&self) -> Option<Call> {
-        let call = match self.called.load(Ordering::Relaxed) {
-            0 => return None,
-            call if call == Call::Shared as u8 => Call::Shared,
-            _ => Call::Invited,
-        };
-        self.called.store(0, Ordering::Relaxed);
-        Some(call)
     }
 }
 
 impl Worker<'_> {
     /// The worker was claimed after it has slept for so long.
     pub(super) fn is_called(&self, slept: Duration) {
-        let own = self.own();
-        match self.shared.take_call() {
-            Some(Call::Shared) => own.vigil.called = slept < SHORT,
-            Some(Call::Invited) => {
-                own.vigil.called = slept < SHORT;
-                own.spins.begin_anew();
-            }
-            None => {}
+        let called = &self.shared.called;
+        if called.load(Ordering::Relaxed) {
+            called.store(false, Ordering::Relaxed);
+            self.own().vigil.called = slept < SHORT;
         }
     }
 

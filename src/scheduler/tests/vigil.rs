@@ -2,7 +2,7 @@
 
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;
-use crate::scheduler::vigil::Call;
+use crate::primitives::sync::atomic::Ordering;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ fn it_is_no_fiber_s_time() {
         bench.fibers_ran_for(1, Duration::from_micros(1));
         for _ in 0..60 {
             bench.workers[1].own().vigil = Default::default();
-            bench.shared.announce_call(Call::Shared);
+            bench.shared.called.store(true, Ordering::Relaxed);
             bench.workers[1].is_called(Duration::ZERO);
             let tick = &mut bench.workers[1].own().tick;
             tick.injector_looked(Moment::now());
@@ -94,7 +94,7 @@ fn none_begins_after_a_long_sleep_or_another_wake_or_without_the_search() {
         assert!(!bench.workers[1].stays_awake(&never), "a long sleep");
         bench.workers[1].is_called(Duration::ZERO);
         assert!(!bench.workers[1].stays_awake(&never), "the share was for the sleep before");
-        bench.shared.announce_call(Call::Shared);
+        bench.shared.called.store(true, Ordering::Relaxed);
         bench.workers[1].is_called(Duration::ZERO);
         bench.workers[1].stop_searching();
         assert!(!bench.workers[1].stays_awake(&never), "others search");
