@@ -92,6 +92,8 @@ mod tests {
         /// A turn that somebody waits for, who has come so long before its end.
         fn turn(&self, waited: Duration) {
             self.waits();
+            // Another test starts a scheduler, and with it the counter, at any time.
+            crate::primitives::tsc::prepare();
             let first = stamp().wrapping_sub(in_stamps(waited)).max(1);
             self.since.store(first, Relaxed);
             self.waits();
@@ -129,6 +131,7 @@ mod tests {
     /// As on a processor whose time is ahead.
     #[test]
     fn what_seems_to_come_before_its_beginning_is_not_long() {
+        crate::primitives::tsc::prepare();
         let handing = Handing::new();
         for _ in 0..3 {
             handing.since.store(stamp().wrapping_add(u64::MAX / 4), Relaxed);

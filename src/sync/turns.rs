@@ -137,8 +137,14 @@ mod tests {
         assert_eq!(turns_to_the_look(&turns), SOME);
     }
 
+    /// Stamps of one kind: another test starts a scheduler, and with it the counter, at any time.
+    fn prepare() {
+        crate::primitives::tsc::prepare();
+    }
+
     #[test]
     fn they_are_long_when_the_time_is_over_whoever_had_them() {
+        prepare();
         let (turns, begun) = (Turns::new(), Instant::now());
         turns.begin();
         let were_long = turns.are_long();
@@ -151,6 +157,7 @@ mod tests {
 
     #[test]
     fn some_are_short_if_the_token_came_soon() {
+        prepare();
         let short_after = |count: u32, time: Duration| {
             let (turns, begun) = (Turns::new(), Instant::now());
             turns.begin();
@@ -167,6 +174,7 @@ mod tests {
     /// As on a processor whose time is far behind.
     #[test]
     fn so_many_looks_are_enough_whatever_the_clock_says() {
+        prepare();
         let turns = Turns::new();
         turns.begin();
         turns.since.store(stamp().wrapping_add(u64::MAX / 4), Relaxed);
