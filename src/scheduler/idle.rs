@@ -50,11 +50,11 @@ impl Idle {
         Self::searching(self.counts.load(Ordering::Relaxed)) > 0
     }
 
-    /// Are there others, besides `idle` ones and the caller, that neither sleep nor search? A hint.
-    pub(crate) fn are_others_busy(&self, idle: u32) -> bool {
+    /// Of the others, `spinning` of whom spin, do more than that run fibers? A hint.
+    pub(crate) fn are_others_busy(&self, spinning: u32) -> bool {
         let counts = self.counts.load(Ordering::Relaxed);
-        let idle = i64::from(idle) + i64::from(Self::searching(counts));
-        Self::parked(counts) as i64 + idle + 1 < self.workers as i64
+        let idle = Self::parked(counts) as i64 + i64::from(Self::searching(counts));
+        idle + 2 * i64::from(spinning) + 1 < self.workers as i64
     }
 
     /// Below zero for a moment where a claimed worker has ended its search before the claimer has

@@ -13,7 +13,7 @@
 //! (`back_off.rs`); but once after [`GOOD`] in a row that is forgiven: then the other one is late, and mostly not by much, so the worker
 //! stays awake for a while (`vigil.rs`).
 //!
-//! No more workers spin than others run fibers, as far as is known. While all are awake nobody sleeps in the poller: a
+//! No more workers spin than run fibers, but for a race. While all are awake nobody sleeps in the poller: a
 //! worker that spins again and again looks at it every [`TURN`].
 //!
 //! Measured on two workers, with what brings fibers there (`invite.rs`): stages of 0.5, 1, 2 and 3 us of a pipeline 1.12, 2.14, 3.0 to 4.2
@@ -141,7 +141,7 @@ pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
 }
 
 impl Worker<'_> {
-    /// Do others run fibers that do not spin, and this one has nobody to run?
+    /// Do more of the others run fibers than spin, and this one has nobody to run?
     pub(super) fn may_spin(&self, core: &Core) -> bool {
         let shared = self.shared;
         shared.config.workers > 1

@@ -106,6 +106,18 @@ fn nor_does_it_where_it_has_something_to_do_or_nobody_is_to_end_the_wait() {
 }
 
 #[test]
+fn no_more_workers_spin_than_run() {
+    bench(config(6), 0, |bench| {
+        let may_spin = |already| {
+            bench.shared.spinning.store(already, Ordering::Relaxed);
+            bench.workers[0].may_spin(bench.core(0))
+        };
+        assert_eq!([0, 1, 2, 3, 4, 5].map(may_spin), [true, true, true, false, false, false]);
+        bench.shared.spinning.store(0, Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn what_turns_up_ends_it() {
     bench(config(2), 1, |bench| {
         let core = bench.core(0);
@@ -171,8 +183,11 @@ impl Drop for Left {
 fn whose_wait_ends_meanwhile_is_the_next_to_run() {
     bench(config(2), 0, |bench| {
         let left = Left::new(bench);
+        left.leaves(bench);
+        assert!(bench.core(0).slot.holds(left.0), "before its wait is published");
+        assert_eq!(bench.workers[0].find(), Some(left.0));
         for _ in 0..9 {
-            assert_eq!(left.waits(bench), Some(left.0));
+            assert_eq!(left.waits(bench), Some(left.0), "whether it spins or not");
         }
     });
 }
