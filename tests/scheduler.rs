@@ -5,8 +5,11 @@ mod common;
 use common::{LONG, until, within};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+use volt::channel::Receiver;
 use volt::runtime::{Builder, Handle, Migrate, Placement, Runtime, Stats};
+use volt::thread::JoinHandle;
 
 /// One worker, the calling thread: what happens on it happens in one order.
 fn here<T: Send>(f: impl FnOnce() -> T + Send) -> T {
@@ -210,6 +213,25 @@ fn the_stages_of_a_pipeline_compute_at_the_same_time() {
     });
 }
 
+/// A fiber that sends where it runs each time that it was asked, so long after that; what asks it, and what it sends.
+fn answers_after(time: Duration) -> (Arc<AtomicU64>, Receiver<ThreadId>, JoinHandle<()>) {
+    let asked = Arc::new(AtomicU64::new(0));
+    let theirs = Arc::clone(&asked);
+    let (sender, receiver) = volt::channel::bounded(1);
+    let answers = volt::go(move || {
+        for round in 1.. {
+            while theirs.load(Ordering::SeqCst) < round {
+                volt::yield_now();
+            }
+            compute(time);
+            if sender.send(std::thread::current().id()).is_err() {
+                return;
+            }
+        }
+    });
+    (asked, receiver, answers)
+}
+
 /// A worker that has nothing else does not go on without a fiber that waits for one on another worker, which is about
 /// to end that wait: it would come back on that other one, or would have to be stolen.
 #[test]
@@ -221,20 +243,7 @@ fn who_waits_for_one_that_runs_elsewhere_stays_where_it_is() {
     let _alone = BOTH_PROCESSORS.lock();
     within(LONG, || {
         let (rounds, stayed) = plain(2).build().unwrap().run(|| {
-            let asked = Arc::new(AtomicU64::new(0));
-            let theirs = Arc::clone(&asked);
-            let (sender, receiver) = volt::channel::bounded(1);
-            let answers = volt::go(move || {
-                for round in 1.. {
-                    while theirs.load(Ordering::SeqCst) < round {
-                        volt::yield_now();
-                    }
-                    compute(Duration::from_micros(1));
-                    if sender.send(std::thread::current().id()).is_err() {
-                        return;
-                    }
-                }
-            });
+            let (asked, receiver, answers) = answers_after(Duration::from_micros(1));
             let (mut rounds, mut stayed) = (0, 0);
             while rounds < 100_000 && stayed < ENOUGH {
                 compute(Duration::from_micros(4));
@@ -260,21 +269,8 @@ fn who_waits_for_one_that_runs_elsewhere_stays_where_it_is() {
 fn who_may_not_move_stays_where_its_wait_ends_at_once() {
     within(LONG, || {
         plain(3).migrate(Migrate::BeforeStart).build().unwrap().run(|| {
-            let asked = Arc::new(AtomicU64::new(0));
-            let theirs = Arc::clone(&asked);
-            let (sender, receiver) = volt::channel::bounded(1);
-            let answers = volt::go(move || {
-                for round in 1.. {
-                    while theirs.load(Ordering::SeqCst) < round {
-                        volt::yield_now();
-                    }
-                    // That one waits by then.
-                    compute(Duration::from_micros(2));
-                    if sender.send(()).is_err() {
-                        return;
-                    }
-                }
-            });
+            // That one waits by then.
+            let (asked, receiver, answers) = answers_after(Duration::from_micros(2));
             let home = std::thread::current().id();
             for round in 0..300 {
                 compute(Duration::from_micros(20));
