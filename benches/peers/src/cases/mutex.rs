@@ -78,7 +78,7 @@ pub const COMPUTES_BRIEFLY: Case = Case {
     ],
     rows: &[Row {
         key: "figure",
-        title: "the same with 1 us",
+        title: "mutex held for 1 us, and 1 us between, per lock",
         unit: Unit::Micros,
         bar: Bar::NotSlower,
     }],

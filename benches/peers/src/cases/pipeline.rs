@@ -26,7 +26,7 @@ pub const BRIEF: Case = Case {
     bodies: &[(Peer::Volt, volt::<2>), (Peer::Tokio, tokio::<2>), (Peer::Threads, threads::<2>)],
     rows: &[Row {
         key: "figure",
-        title: "the same with stages of 2 us",
+        title: "a pipeline of two stages of 2 us, per item",
         unit: Unit::Micros,
         bar: Bar::NotSlower,
     }],
@@ -43,7 +43,7 @@ pub const LONG: Case = Case {
     ],
     rows: &[Row {
         key: "figure",
-        title: "the same with stages of 100 us",
+        title: "a pipeline of two stages of 100 us, per item",
         unit: Unit::Micros,
         bar: Bar::NotSlower,
     }],

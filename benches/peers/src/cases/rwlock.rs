@@ -38,7 +38,7 @@ pub const HELD: Case = Case {
     ],
     rows: &[Row {
         key: "figure",
-        title: "the same, held by readers for 20 us",
+        title: "read-write lock held by readers for 20 us, per lock",
         unit: Unit::Micros,
         bar: Bar::NotSlower,
     }],
