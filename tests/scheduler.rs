@@ -3,7 +3,7 @@
 mod common;
 
 use common::{LONG, until, within};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -171,9 +171,26 @@ fn who_comes_from_outside_soon_runs_beside_fibers_that_compute() {
     });
 }
 
-/// Of those tests in which two workers must run at the same time: where two did at once, the system was seen to have both threads
-/// of one on one processor, and both of the other on the other one, for seconds.
-static BOTH_PROCESSORS: Mutex<()> = Mutex::new(());
+/// With a worker on each of two processors, so that both run whenever the system lets them: it was seen to have both threads
+/// of a runtime on one processor for a quarter of a minute, beside one that computes on the other one.
+fn on_two_processors() -> Builder {
+    let count = AtomicUsize::new(0);
+    plain(2).on_thread_start(move || pin_to(count.fetch_add(1, Ordering::SeqCst)))
+}
+
+/// Binds the calling thread to the processor with this number among those that it may use, round and round.
+fn pin_to(number: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        let all = sched_getaffinity(None).unwrap();
+        let mut usable = (0..CpuSet::MAX_CPU).filter(|&processor| all.is_set(processor)).cycle();
+        let mut one = CpuSet::new();
+        one.set(usable.nth(number).unwrap());
+        sched_setaffinity(None, &one).unwrap();
+    }
+    _ = number;
+}
 
 /// A fiber that computes on after it has woken another does not keep that waiting while a worker sleeps.
 #[test]
@@ -182,9 +199,8 @@ fn the_stages_of_a_pipeline_compute_at_the_same_time() {
     // On one processor that is where the system takes it away from one of them; without a share it is nowhere.
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let enough = if processors > 1 { 500 } else { 50 };
-    let _alone = BOTH_PROCESSORS.lock();
     within(LONG, move || {
-        let (items, together) = plain(2).build().unwrap().run(|| {
+        let (items, together) = on_two_processors().build().unwrap().run(|| {
             let first_computes = Arc::new(AtomicBool::new(false));
             let theirs = Arc::clone(&first_computes);
             let (sender, receiver) = volt::channel::bounded(1);
@@ -240,9 +256,8 @@ fn who_waits_for_one_that_runs_elsewhere_stays_where_it_is() {
     if std::thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
         return;
     }
-    let _alone = BOTH_PROCESSORS.lock();
     within(LONG, || {
-        let (rounds, stayed) = plain(2).build().unwrap().run(|| {
+        let (rounds, stayed) = on_two_processors().build().unwrap().run(|| {
             let (asked, receiver, answers) = answers_after(Duration::from_micros(1));
             let (mut rounds, mut stayed) = (0, 0);
             while rounds < 100_000 && stayed < ENOUGH {
