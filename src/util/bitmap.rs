@@ -127,15 +127,18 @@ mod tests {
         ClaimLowestExcept(usize),
     }
 
+    /// Miri needs some milliseconds for each look at each bit.
+    const WIDEST: usize = if cfg!(miri) { 70 } else { 300 };
+
     fn width_and_ops() -> impl Strategy<Value = (usize, Vec<Op>)> {
-        (1usize..300).prop_flat_map(|bits| {
+        (1..WIDEST).prop_flat_map(|bits| {
             let op = prop_oneof![
                 4 => (0..bits).prop_map(Op::Set),
                 1 => (0..bits).prop_map(Op::Clear),
                 1 => Just(Op::ClaimLowest),
                 1 => (0..bits).prop_map(Op::ClaimLowestExcept),
             ];
-            (Just(bits), prop::collection::vec(op, 0..200))
+            (Just(bits), prop::collection::vec(op, 0..WIDEST))
         })
     }
 
@@ -166,7 +169,7 @@ mod tests {
     #[test]
     fn racing_claimers_share_the_bits() {
         const BITS: usize = 130;
-        const ROUNDS: usize = 50_000;
+        const ROUNDS: usize = if cfg!(miri) { 100 } else { 50_000 };
         let bitmap = Bitmap::new(BITS);
         let start = Barrier::new(4);
         let (set, claimed) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -197,7 +200,7 @@ mod tests {
     #[test]
     fn one_claimer_wins_a_single_bit() {
         let bitmap = Bitmap::new(70);
-        for _ in 0..200 {
+        for _ in 0..if cfg!(miri) { 10 } else { 200 } {
             bitmap.set(69);
             let winners: usize = thread::scope(|scope| {
                 let claim = || usize::from(bitmap.claim_lowest() == Some(69));
