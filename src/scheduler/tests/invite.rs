@@ -2,6 +2,7 @@
 
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
 use std::time::Duration;
 
 const FLEETING: Duration = Duration::from_nanos(300);
@@ -52,5 +53,21 @@ fn who_is_woken_then_is_shared_with_one_who_searches() {
         bench.shared.idle.begin_search_now();
         assert!(!is_shared());
         let _ = bench.shared.idle.end_search();
+    });
+}
+
+#[test]
+fn a_sleep_ends_it() {
+    bench(config(2), 0, |bench| {
+        let (worker, core) = (&bench.workers[0], bench.core(0));
+        let average = || worker.own().tick.average();
+        bench.lies_down(1);
+        assert_eq!(wakes(bench, BRIEF), 1);
+        assert!(worker.own().invites.are_open());
+        assert!(core.pace.load(Ordering::Relaxed) > average(), "nobody holds off");
+        worker.park(&|| true);
+        assert!(!worker.own().invites.are_open());
+        assert_eq!(core.pace.load(Ordering::Relaxed), average());
+        worker.stop_searching();
     });
 }

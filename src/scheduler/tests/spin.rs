@@ -76,6 +76,36 @@ fn it_spins_again_and_again_where_that_pays() {
     });
 }
 
+/// So many times it does not spin, until it does again.
+fn left_out(bench: &Bench<'_>) -> usize {
+    (0..100).take_while(|_| spins_in_vain(bench).is_none()).count()
+}
+
+/// Else a sleep, a search, or what another thread has counted would look like work.
+#[test]
+fn it_judges_a_spin_only_by_what_it_has_run_since() {
+    bench(config(2), 0, |bench| {
+        let worker = &bench.workers[0];
+        let left_out_after = |then: &dyn Fn()| {
+            bench.shared.invitations.fetch_add(1, Ordering::Relaxed);
+            assert!(spins_in_vain(bench).is_some() && spins_in_vain(bench).is_none());
+            let spun = spins(bench, 2);
+            then();
+            worker.stop_searching();
+            goes_on();
+            spun.then(|| (left_out(bench), left_out(bench)))
+        };
+        // Unless the system takes the processor away just then.
+        let mostly = |gaps, then: &dyn Fn()| {
+            (0..100).filter(|_| left_out_after(then) == Some(gaps)).count() > 50
+        };
+        assert!(mostly((0, 1), &|| ()), "it has paid, and so the next failure is the first");
+        assert!(mostly((0, 3), &|| _ = worker.park(&|| true)), "the next failure is the second");
+        assert!(mostly((0, 3), &|| _ = worker.search()));
+        assert!(mostly((0, 3), &|| worker.attach(0)));
+    });
+}
+
 #[test]
 fn nor_does_it_where_it_has_something_to_do_or_nobody_is_to_end_the_wait() {
     bench(config(2), 2, |bench| {

@@ -24,6 +24,20 @@ fn a_call_outlives_a_short_sleep_and_no_long_one() {
     }
 }
 
+/// It would be taken by whoever wakes next, for whatever reason.
+#[test]
+fn a_call_that_wakes_nobody_is_taken_back() {
+    bench(config(2), 0, |bench| {
+        let is_called = || bench.shared.called.load(Ordering::Relaxed);
+        bench.shared.call();
+        assert!(bench.wakes() == 0 && !is_called());
+        bench.lies_down(1);
+        bench.shared.call();
+        assert!(bench.wakes() == 1 && is_called());
+        bench.workers[1].leave_bed(false);
+    });
+}
+
 /// Worker 0 wakes fiber 0 for worker 1, which has slept for so long, and runs it.
 fn shares(bench: &Bench<'_>, slept: Duration) {
     bench.fibers_ran_for(0, LONG);
