@@ -295,6 +295,7 @@ fn fibers_that_stay_on_their_thread_do_so() {
             })
             .collect();
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        assert!(runtime.handle().stats().total.brief_calls > 0);
     });
 }
 
