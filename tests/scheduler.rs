@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LONG, until, within};
+use common::{LONG, pin_to, until, within};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
@@ -176,20 +176,6 @@ fn who_comes_from_outside_soon_runs_beside_fibers_that_compute() {
 fn on_two_processors() -> Builder {
     let count = AtomicUsize::new(0);
     plain(2).on_thread_start(move || pin_to(count.fetch_add(1, Ordering::SeqCst)))
-}
-
-/// Binds the calling thread to the processor with this number among those that it may use, round and round.
-fn pin_to(number: usize) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-        let all = sched_getaffinity(None).unwrap();
-        let mut usable = (0..CpuSet::MAX_CPU).filter(|&processor| all.is_set(processor)).cycle();
-        let mut one = CpuSet::new();
-        one.set(usable.nth(number).unwrap());
-        sched_setaffinity(None, &one).unwrap();
-    }
-    _ = number;
 }
 
 /// A fiber that computes on after it has woken another does not keep that waiting while a worker sleeps.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::child;
+use common::{child, pin_to};
 use std::io::ErrorKind;
 use volt::runtime::Builder;
 
@@ -10,20 +10,12 @@ fn workers() -> usize {
     Builder::new().build().unwrap().stats().queue.workers
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_worker_for_each_processor_that_affinity_leaves() {
     let left = child("a_worker_for_each_processor_that_affinity_leaves", &[], || {
-        // SAFETY: plain data, and calls that read and write it only.
-        unsafe {
-            let mut all = std::mem::zeroed::<libc::cpu_set_t>();
-            let size = size_of::<libc::cpu_set_t>();
-            assert_eq!(libc::sched_getaffinity(0, size, &raw mut all), 0);
-            eprintln!("allowed {}: {} workers", libc::CPU_COUNT(&all), workers());
-            let first = (0..).find(|cpu| libc::CPU_ISSET(*cpu, &all)).unwrap();
-            let mut one = std::mem::zeroed::<libc::cpu_set_t>();
-            libc::CPU_SET(first, &mut one);
-            assert_eq!(libc::sched_setaffinity(0, size, &raw const one), 0);
-        }
+        eprintln!("{} workers", workers());
+        pin_to(0);
         assert_eq!(workers(), 1);
     });
     assert!(left.status.success(), "{left:?}");

@@ -61,6 +61,20 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// Binds the calling thread to the processor with this number among those that it may use, round and round; on Linux.
+pub fn pin_to(number: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        let all = sched_getaffinity(None).unwrap();
+        let mut usable = (0..CpuSet::MAX_CPU).filter(|&processor| all.is_set(processor)).cycle();
+        let mut one = CpuSet::new();
+        one.set(usable.nth(number).unwrap());
+        sched_setaffinity(None, &one).unwrap();
+    }
+    _ = number;
+}
+
 /// Runs `f` as a fiber whose join handle is gone before it ends, so that its result is its own to
 /// drop.
 pub fn detached<T: Send + 'static>(
