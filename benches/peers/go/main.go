@@ -47,6 +47,7 @@ var cases = map[string]func() float64{
 	"sleepers":           sleepers,
 	"nap":                nap,
 	"cancel":             cancelAll,
+	"cancel_told":        cancelAll,
 	"blocking":           blocking,
 	"blocking_read":      blockingRead,
 	"blocking_readers":   blockingReaders,

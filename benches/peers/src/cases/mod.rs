@@ -88,6 +88,7 @@ pub const ALL: &[&Case] = &[
     &pipeline::BRIEF,
     &pipeline::LONG,
     &cancel::CASE,
+    &cancel::TOLD,
     &nap::CASE,
     &blocking::CASE,
     &blocking::READ,

@@ -1,8 +1,9 @@
 //! 10,000 fibers that do nothing are spawned from outside the runtime; the last one to end says so.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Instant;
 
 use super::{Bar, Case, Row, Unit};
@@ -11,7 +12,13 @@ use crate::run::Run;
 
 pub const CASE: Case = Case {
     name: "spawn_many",
-    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::May, may), (Peer::Threads, threads)],
+    bodies: &[
+        (Peer::Volt, volt),
+        (Peer::Tokio, tokio),
+        (Peer::May, may),
+        (Peer::Threads, threads),
+        (Peer::Floor, floor),
+    ],
     rows: &[Row {
         key: "figure",
         title: "spawn_many, per fiber",
@@ -19,7 +26,8 @@ pub const CASE: Case = Case {
         bar: Bar::OfBest(0.3),
     }],
     note: "A thread outside the runtime spawns 10,000 fibers; each counts down, the last one \
-        sends. Go has no outside: its main goroutine spawns.",
+        sends. Go has no outside: its main goroutine spawns. Floor: what the case itself shares, its \
+        two handles and its count, by 64 to two threads that spin.",
     ..Case::INSIDE
 };
 
@@ -66,5 +74,39 @@ fn may(run: Run) -> f64 {
 
 fn threads(run: Run) -> f64 {
     peer::threads(run);
-    measure(run, |left, done| drop(std::thread::spawn(move || arrive(&left, &done))))
+    measure(run, |left, done| drop(thread::spawn(move || arrive(&left, &done))))
+}
+
+/// No fiber, no queue but a vector of vectors: each worker drops what the thread outside cloned.
+fn floor(run: Run) -> f64 {
+    const BATCH: u32 = 64;
+    let mut sampler = run.sampler(FIBERS);
+    let (done, all) = channel();
+    let left = Arc::new(AtomicU32::new(0));
+    let (queue, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..run.workers {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let batch = queue.lock().unwrap().pop();
+                    let Some(batch) = batch else { thread::yield_now(); continue };
+                    let batch: Vec<(Arc<AtomicU32>, Sender<()>)> = batch;
+                    batch.into_iter().for_each(|(left, done)| arrive(&left, &done));
+                }
+            });
+        }
+        while sampler.again() {
+            left.store(FIBERS, Ordering::Release);
+            let start = Instant::now();
+            for from in (0..FIBERS).step_by(BATCH as usize) {
+                let batch = from..FIBERS.min(from + BATCH);
+                let batch = batch.map(|_| (Arc::clone(&left), done.clone())).collect();
+                queue.lock().unwrap().push(batch);
+            }
+            all.recv().unwrap();
+            sampler.add(start.elapsed());
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    sampler.figure()
 }
