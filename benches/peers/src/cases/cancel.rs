@@ -129,8 +129,7 @@ fn volt_told(run: Run) -> f64 {
         while sampler.again() {
             let token = Token::new();
             let wait = |token: Token| move || volt::time::timeout(HOUR, || token.cancelled());
-            let all: Vec<_> =
-                (0..sleepers(run)).map(|_| volt::go(wait(token.clone()))).collect();
+            let all: Vec<_> = (0..sleepers(run)).map(|_| volt::go(wait(token.clone()))).collect();
             volt::sleep(SETTLED);
             let start = Instant::now();
             token.cancel();

@@ -89,7 +89,10 @@ fn floor(run: Run) -> f64 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     let batch = queue.lock().unwrap().pop();
-                    let Some(batch) = batch else { thread::yield_now(); continue };
+                    let Some(batch) = batch else {
+                        thread::yield_now();
+                        continue;
+                    };
                     let batch: Vec<(Arc<AtomicU32>, Sender<()>)> = batch;
                     batch.into_iter().for_each(|(left, done)| arrive(&left, &done));
                 }
