@@ -24,7 +24,7 @@ use std::ptr::{self, NonNull};
 const LINE: usize = 64;
 const COLOURS: usize = 16;
 /// Lines that a fiber with small frames uses up to its first wait, the header's with them.
-const FIRST_LINES: usize = 10;
+const FIRST_LINES: usize = 14;
 
 /// What stands above the first frame of every stack in use.
 #[derive(Debug)]
