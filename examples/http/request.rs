@@ -345,7 +345,9 @@ fn read_connection(head: &mut Head, value: &[u8]) {
 }
 
 fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte)
+    byte.is_ascii_alphanumeric()
+        // The marks of a host and a port (RFC 3986).
+        || matches!(byte, b'!' | b'$' | b'%' | b'&'..=b'.' | b':' | b';' | b'=' | b'[' | b']' | b'_' | b'~')
 }
 
 fn framing(

@@ -57,6 +57,13 @@ impl StackSize {
         1 << self.log2
     }
 
+    /// Do both addresses lie in the same slot of this size, if one does in any?
+    #[inline]
+    pub(crate) const fn is_one_slot(self, address: usize, other: usize) -> bool {
+        // Slots are aligned to their size.
+        (address ^ other) < self.bytes()
+    }
+
     /// Bytes of the slot, at its low end, that fault when touched.
     #[inline]
     pub(crate) const fn guard_bytes(self) -> usize {

@@ -52,13 +52,6 @@ impl SlotHeader {
         self.size
     }
 
-    /// Does `address` lie in this stack's slot?
-    #[inline]
-    pub(crate) fn contains(&self, address: usize) -> bool {
-        // Slots are aligned to their size.
-        (ptr::from_ref(self) as usize ^ address) < self.size.bytes()
-    }
-
     /// The owner last set. Acquire, against [`set_owner`](Self::set_owner).
     #[inline]
     pub(crate) fn owner(&self) -> *mut () {
