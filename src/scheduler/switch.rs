@@ -240,6 +240,8 @@ impl Worker<'_> {
     fn settle_in(&self, fiber: FiberPtr, flow: Context, stack: NonNull<SlotHeader>) {
         // SAFETY: this worker holds the fiber, and the stack belongs to it from now on.
         unsafe {
+            // What its waits count on (`park`).
+            debug_assert_eq!(stack.as_ref().size(), fiber.size);
             stack.as_ref().set_owner_of(fiber.as_ptr().cast(), fiber.scheduler);
             fiber.stack.with_mut(|place| *place = Some(stack));
             fiber.context.with_mut(|place| *place = flow);

@@ -14,6 +14,9 @@ fn ranges_are_aligned_and_inside_the_slot() {
         let above = base + size.bytes() - top;
         assert!((64..=1024).contains(&above), "{above} bytes of header and colour");
         assert_eq!(stack.size(), size);
+        let end = base + size.bytes();
+        assert!([base, limit, end - 1].iter().all(|place| size.is_one_slot(top, *place)));
+        assert!([0, base - 1, end].iter().all(|place| !size.is_one_slot(top, *place)));
         assert_guarded(&stack);
         touch(&stack, top - limit);
     }
