@@ -62,6 +62,21 @@ fn bare_line_feeds() {
     }
 }
 
+/// Printable ASCII, that is: of the others httparse refuses some in any header, as above.
+#[test]
+fn a_host_has_letters_digits_and_its_marks() {
+    let server = Server::start();
+    for byte in b'!'..=b'~' {
+        let request = format!("GET / HTTP/1.1\r\nHost: a{}b\r\n\r\n", char::from(byte));
+        // RFC 3986: unreserved, percent, sub-delims, and what parts a port and encloses an address.
+        if byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte) {
+            assert_eq!(server.ask(request).status, 200, "{}", char::from(byte));
+        } else {
+            server.refuses(request, 400);
+        }
+    }
+}
+
 #[test]
 fn lengths_that_can_be_read_in_two_ways() {
     let server = Server::start();
