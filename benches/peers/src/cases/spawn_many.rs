@@ -27,7 +27,7 @@ pub const CASE: Case = Case {
     }],
     note: "A thread outside the runtime spawns 10,000 fibers; each counts down, the last one \
         sends. Go has no outside: its main goroutine spawns. Floor: what the case itself shares, its \
-        two handles and its count, by 64 to two threads that spin.",
+        two handles and its count, while all run: by 64 to two threads that spin.",
     ..Case::INSIDE
 };
 
@@ -83,7 +83,8 @@ fn floor(run: Run) -> f64 {
     let mut sampler = run.sampler(FIBERS);
     let (done, all) = channel();
     let left = Arc::new(AtomicU32::new(0));
-    let (queue, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let queue = Mutex::<Vec<Vec<(Arc<AtomicU32>, Sender<()>)>>>::default();
+    let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..run.workers {
             scope.spawn(|| {
@@ -93,7 +94,6 @@ fn floor(run: Run) -> f64 {
                         thread::yield_now();
                         continue;
                     };
-                    let batch: Vec<(Arc<AtomicU32>, Sender<()>)> = batch;
                     batch.into_iter().for_each(|(left, done)| arrive(&left, &done));
                 }
             });
