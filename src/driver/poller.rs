@@ -16,8 +16,11 @@ use std::time::Duration;
 /// Events fetched by one call, half of a worker's ring: what is beyond stays ready in the kernel, where
 /// the next worker that looks finds it.
 const EVENTS: usize = 128;
-/// From the end of one wait for a timer to that of the next, at least.
+/// From the end of one wait for a timer to that of the next, on average, at least.
 const APART: Duration = Duration::from_millis(1);
+/// The same for the second after a while without: timers that were set together come in two wakes, not a millisecond
+/// apart.
+const SOON: Duration = Duration::from_micros(250);
 const WAKER: Token = Token(usize::MAX);
 
 /// The driver of one runtime.
@@ -38,8 +41,9 @@ pub(crate) struct Driver {
 struct Inner {
     poll: Poll,
     events: Events,
-    /// When a wait for a timer was over last.
-    timed_out: Moment,
+    /// When a wait for a timer may be over next: [`APART`] after it might have been the last time, or [`SOON`] after
+    /// the last one was if that is later.
+    next_in_time: Moment,
 }
 
 /// The right to turn the driver (the room's invariant 1).
@@ -54,7 +58,7 @@ impl Driver {
         let waker = Waker::new(&registry, WAKER)?;
         let events = Events::with_capacity(EVENTS);
         Ok(Arc::new(Driver {
-            role: Mutex::new(Inner { poll, events, timed_out: Moment::PAST }),
+            role: Mutex::new(Inner { poll, events, next_in_time: Moment::PAST }),
             registry,
             waker,
             slots: Slots::new(),
@@ -84,14 +88,14 @@ impl Driver {
     }
 
     /// Waits for sockets, for the next timer, for what `until` says or for an interrupt.
-    /// `now` is a moment ago.
+    /// `now` is a moment ago. `true` if nothing came before the time that it was to end at.
     pub(crate) fn wait(
         &self,
         role: &mut Role<'_>,
         now: Moment,
         until: impl Fn() -> Moment,
         settled: &mut Batch,
-    ) {
+    ) -> bool {
         let wake_at = self.alarm.set(|| self.timers.next_deadline().min(until()));
         let timeout = (wake_at != Moment::NEVER).then(|| wake_at.since(now));
         let is_exact = |timeout: &Duration| {
@@ -102,11 +106,14 @@ impl Driver {
             None => self.poll(role, timeout, settled),
         }
         self.alarm.clear();
-        self.timers.expire(Moment::now(), settled);
+        let awake = Moment::now();
+        let in_time = settled.is_empty() && awake >= wake_at;
+        self.timers.expire(awake, settled);
+        in_time
     }
 
-    /// For `timeout`, or for what is left of [`APART`]: timers that are near to each other share a wake, which costs
-    /// more than what they do then.
+    /// For `timeout`, or until the next wait for a timer may be over: timers that are near to each other share a wake,
+    /// which costs more than what they do then.
     fn wait_exactly(
         &self,
         role: &mut Role<'_>,
@@ -114,12 +121,15 @@ impl Driver {
         timeout: Duration,
         settled: &mut Batch,
     ) {
-        let Inner { poll, timed_out, .. } = &mut *role.0;
-        let rest = timed_out.saturating_add(APART).since(now).min(APART);
+        let Inner { poll, next_in_time, .. } = &mut *role.0;
+        let rest = next_in_time.since(now).min(APART);
         let timeout = timeout.max(rest);
         match exact::wait(poll, timeout) {
             Some(true) => self.poll(role, Some(Duration::ZERO), settled),
-            Some(false) => *timed_out = Moment::now(),
+            Some(false) => {
+                let soon = Moment::now().saturating_add(SOON);
+                *next_in_time = next_in_time.saturating_add(APART).max(soon);
+            }
             None => self.poll(role, Some(timeout), settled),
         }
     }

@@ -142,6 +142,26 @@ fn timers_that_are_near_to_each_other_share_a_wake() {
     assert!(waits <= 6, "{waits} waits for the timers of 4 ms");
 }
 
+/// One of them alone in its wake, and the other in the next. In one round of twenty, as above.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[test]
+fn of_two_timers_that_are_near_to_each_other_the_second_comes_soon() {
+    let driver = Driver::new(1).unwrap();
+    let apart = |_| {
+        std::thread::sleep(3 * MILLI);
+        let begun = Moment::now();
+        let due = [MILLI, MILLI + MILLI / 5].map(|time| begun.saturating_add(time));
+        let _armed = due.map(|due| arm(&driver.timers, 0, 1, due));
+        wait(&driver, Moment::now());
+        let (first, left) = (Moment::now(), driver.timers.len());
+        while driver.timers.len() > 0 {
+            wait(&driver, Moment::now());
+        }
+        (left == 1).then(|| Moment::now().since(first))
+    };
+    assert!((0..20).filter_map(apart).any(|apart| apart < MILLI * 2 / 3), "it had to wait");
+}
+
 #[test]
 fn an_interrupt_ends_a_wait_for_a_near_timer() {
     let driver = Driver::new(1).unwrap();
