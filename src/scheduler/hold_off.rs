@@ -32,17 +32,24 @@
 //! for [`STANDS`], because its fiber runs longer than others or its thread has no processor, is robbed, if it is
 //! the one that is looked at; the others are by what their queues are worth. A fiber
 //! that uses its budget up, in 128 operations on a channel, takes some 5 us.
+//!
+//! Or the thread has no processor because this thief has it: the system may have woken it where the one runs that woke
+//! it. Then it would rob the other one of all that it has, piece by piece, and keep it from running meanwhile. So at
+//! who has not gone on for [`PAUSES`] it looks again after others have had the processor.
 
 use super::core::Core;
 use super::worker::Worker;
 use super::worth::{FLOWING, MEASURED, Mark, Worth};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::thread;
 use std::time::Duration;
 
 /// Nanoseconds of work in a queue that are worth a steal in any case.
 pub(super) const PAYS: u64 = 20_000;
 const STANDS: Duration = Duration::from_micros(10);
+/// Longer than most that flow take for a fiber.
+const PAUSES: Duration = Duration::from_micros(4);
 const PATIENCE: Duration = Duration::from_micros(20);
 const MOST: Duration = Duration::from_micros(320);
 /// The same where the two were not faster than the other one alone: to carry a hundred fibers there and back again
@@ -106,24 +113,35 @@ pub(super) struct Look {
     patience: Duration,
     /// When it was seen to go on, and how far it was then.
     moved: Mark,
+    /// Others have had this processor since.
+    gave_way: bool,
     /// How far it was in the middle of the look: by then it has back what was carried away before.
     middle: Mark,
 }
 
 impl Look {
     pub(super) fn new(began: Mark, patience: Duration) -> Look {
-        Look { began: began.at, patience, moved: began, middle: began }
+        Look { began: began.at, patience, moved: began, gave_way: false, middle: began }
     }
 
     /// Is it still better left alone? `dispatched` is how far it is.
     pub(super) fn goes_on(&mut self, now: Moment, dispatched: u64) -> bool {
         if dispatched != self.moved.dispatched {
             self.moved = Mark { at: now, dispatched, ..self.moved };
+            self.gave_way = false;
         }
         if now.since(self.began) <= self.patience / 2 {
             self.middle = Mark { at: now, dispatched, ..self.middle };
         }
         now.since(self.moved.at) < STANDS && !self.is_over(now)
+    }
+
+    /// It may be waiting for this thread's processor. Once each time that it does not go on.
+    pub(super) fn gives_way(&mut self, now: Moment) -> bool {
+        !self.gave_way && {
+            self.gave_way = now.since(self.moved.at) >= PAUSES;
+            self.gave_way
+        }
     }
 
     fn is_over(&self, now: Moment) -> bool {
@@ -172,7 +190,10 @@ impl Worker<'_> {
             && !self.has_better_to_do(victim, worth)
             && !self.shared.idle.is_parked(victim.index)
         {
-            (0..SPINS).for_each(|_| std::hint::spin_loop());
+            match look.gives_way(now) {
+                true => thread::yield_now(),
+                false => (0..SPINS).for_each(|_| std::hint::spin_loop()),
+            }
             // In this order: one that loses its processor in between, at the end, takes the other for slower, not for faster.
             (dispatched, now) = (victim.stats.dispatched.get(), Moment::now());
         }

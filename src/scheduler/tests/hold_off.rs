@@ -44,6 +44,21 @@ fn a_worker_that_stands_still_is_robbed() {
     assert!(!look.goes_on(at(15), 8), "ten microseconds");
 }
 
+/// The one that stands still may be waiting for the thief's processor.
+#[test]
+fn a_thief_gives_way_once_while_the_other_stands_still() {
+    let mut look = Look::new(mark(0, 1, 7), PATIENCE);
+    let gives_way = |look: &mut Look, micros, dispatched| {
+        assert!(look.goes_on(at(micros), dispatched));
+        look.gives_way(at(micros))
+    };
+    assert!(!gives_way(&mut look, 3, 7));
+    assert!(gives_way(&mut look, 4, 7), "four microseconds");
+    assert!(!gives_way(&mut look, 5, 7), "again");
+    assert!(!gives_way(&mut look, 9, 8), "it went on");
+    assert!(gives_way(&mut look, 13, 8), "and stands still again");
+}
+
 #[test]
 fn patience_ends() {
     let mut look = Look::new(mark(0, 1, 0), PATIENCE);
@@ -286,6 +301,36 @@ fn a_thief_holds_off_from_a_worker_that_flows() {
         assert!(Moment::now().since(start) >= Duration::from_micros(10));
         assert!(!bench.shared.holding_off.load(Ordering::Relaxed), "others may");
         assert_eq!(bench.find(0), Some(0), "it stood still");
+    });
+}
+
+/// Both threads have one processor, as the system may decide: the other one goes on as soon as the thief looks.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thief_does_not_keep_the_processor_from_the_one_it_looks_on_at() {
+    // SAFETY: plain data, and this thread's own affinity, which those that it starts inherit.
+    unsafe {
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu().unsigned_abs() as usize, &mut one);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &raw const one), 0);
+    }
+    bench(config(2), 1, |bench| {
+        bench.fill_ring(1, [0]);
+        set_pace(bench.core(1), FLOWING - 1);
+        let (core, stop) = (bench.core(1), &AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    core.stats.dispatched.add_shared(1);
+                }
+            });
+            let goes_on = || holds_off(bench) && bench.workers[0].own().patience.has_ended();
+            // Not each time: the system lets the thief go on while the other one has had more than its share.
+            let looks = (0..100).filter(|_| goes_on()).count();
+            stop.store(true, Ordering::Relaxed);
+            assert!(looks >= 5, "it seemed to stand still in {} of 100 looks", 100 - looks);
+        });
+        bench.ring(1);
     });
 }
 
