@@ -310,6 +310,26 @@ fn who_goes_to_sleep_puts_the_look_off_that_it_wanted_awake() {
     pair.runtime.shutdown(LONG).unwrap();
 }
 
+/// Nor for a timer that is far, whatever the one before it was.
+#[test]
+fn who_goes_to_sleep_for_a_timer_knows_for_how_long() {
+    const TIMES: u64 = 20;
+    let pair = Pair::new(Some(HOUR));
+    pair.rest();
+    let looks = || pair.runtime.handle().0.looks();
+    let before = looks();
+    let ticks = pair.runtime.go(|| {
+        for _ in 0..TIMES {
+            [1, 9].iter().for_each(|millis| thread::sleep(Duration::from_millis(*millis)));
+        }
+    });
+    ticks.join().unwrap();
+    // As above.
+    let looks = looks() - before;
+    assert!(looks < TIMES / 2, "{looks} looks");
+    pair.runtime.shutdown(LONG).unwrap();
+}
+
 /// Whoever was woken before it slept runs on another thread, if there is one worker and the caller has it.
 #[test]
 fn who_has_not_gone_to_sleep_is_not_near() {

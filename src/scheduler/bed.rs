@@ -5,8 +5,10 @@ use super::deadlock::{Looks, QUIET};
 use super::heirs;
 use super::hold_off::PAYS;
 use super::idle::Left;
+use super::ring;
 use super::watch::LINGER;
 use super::worker::Worker;
+use super::worth::FLOWING;
 use crate::fiber::{self, Batch};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
@@ -16,9 +18,35 @@ use std::time::Duration;
 /// More fibers from the poller are many, however short they have been of late.
 const FEW: u64 = 8;
 
+/// The same where fibers flow: as many as the ring has room for.
+const MANY: u64 = ring::CAPACITY as u64;
+/// Nanoseconds of their work for which another worker is woken.
+const PAYS_TO_WAKE: u64 = 100_000;
+
 /// Nanoseconds for a fiber between two scheduling points, from which on another worker is woken for the poller even
 /// for a single one: that costs as much as tens of microseconds of work, and who comes meanwhile is served at once.
 const SHORT: u64 = 50_000;
+
+/// What a worker remembers of its last sleep.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slept {
+    /// For how long; `None` if it was in the poller, and nothing came before a timer.
+    time: Option<Duration>,
+    /// Dispatches by then.
+    dispatched: u64,
+}
+
+impl Slept {
+    pub(super) const NEVER: Slept = Slept { time: Some(Duration::MAX), dispatched: 0 };
+}
+
+/// How a sleep has ended.
+#[derive(Default)]
+struct Woken {
+    /// The poller is left to nobody.
+    leaves_poller: bool,
+    by_timer: bool,
+}
 
 impl Worker<'_> {
     pub(super) fn park(&self, done: &dyn Fn() -> bool) {
@@ -38,25 +66,26 @@ impl Worker<'_> {
             }
             false => shared.has_work_for(core),
         };
-        let mut leaves_poller = false;
+        let mut woken = Woken::default();
         if work || self.is_one_too_many() || shared.is_stopping() || done() {
             self.leave_bed(true);
         } else {
             core.stats.parked.add(1);
             self.put_off_the_watch(now);
-            leaves_poller = self.sleep(now, look_again);
+            woken = self.sleep(now, look_again);
         }
         let awake = Moment::now();
         let slept = awake.since(now);
         self.has_slept(slept);
-        match leaves_poller {
+        match woken.leaves_poller {
             true => {
                 shared.poller.leave(awake);
                 shared.watch.relieve(awake, slept, || shared.all_rest(Some(core.index)));
             }
             false => shared.watch.notice(awake),
         }
-        self.own().slept = (slept, core.stats.dispatched.get());
+        let dispatched = core.stats.dispatched.get();
+        self.own().slept = Slept { time: (!woken.by_timer).then_some(slept), dispatched };
         self.own().tick.begin(awake);
     }
 
@@ -70,13 +99,18 @@ impl Worker<'_> {
         }
     }
 
-    /// Where the next message may be long in coming the supervisor need not look before. Not for who has run
-    /// nothing: it may go on like that for ever, and somebody must look for a deadlock.
+    /// Where the next message may be long in coming, or the next timer is, the supervisor need not look before. Not for who
+    /// has run nothing: it may go on like that for ever, and somebody must look for a deadlock.
     fn put_off_the_watch(&self, now: Moment) {
         let (core, shared) = (self.held(), self.shared);
-        let (slept, before) = self.own().slept;
+        let last = self.own().slept;
         let Some(period) = shared.config.stall_period else { return };
-        if slept >= shared.watch.often() && core.stats.dispatched.get() != before {
+        if core.stats.dispatched.get() == last.dispatched {
+            return;
+        }
+        let will_sleep =
+            last.time.unwrap_or_else(|| shared.driver.timers.next_deadline().since(now));
+        if will_sleep >= shared.watch.often() {
             let far = now.saturating_add(period.saturating_mul(LINGER));
             shared.watch.put_off(now, far, || shared.all_rest(None));
         }
@@ -96,10 +130,8 @@ impl Worker<'_> {
         self.searching.set(searching);
     }
 
-    /// In the poller if nobody else is there, on the thread otherwise; leaves the bed. `true` if it has left the
-    /// poller to nobody.
-    #[must_use]
-    fn sleep(&self, now: Moment, look_again: Option<Duration>) -> bool {
+    /// In the poller if nobody else is there, on the thread otherwise; leaves the bed.
+    fn sleep(&self, now: Moment, look_again: Option<Duration>) -> Woken {
         let (core, shared) = (self.held(), self.shared);
         self.trim_stacks(now);
         let timeout = look_again.into_iter().chain(shared.config.park_timeout).min();
@@ -107,18 +139,19 @@ impl Worker<'_> {
             let left = (self.deadline != Moment::NEVER).then(|| self.deadline.since(now));
             core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
             self.leave_bed(false);
-            return false;
+            return Woken::default();
         };
         let mut settled = Batch::new();
         shared.poller.sit(core.index);
+        let mut by_timer = false;
         core.parker.sleep_in_poller(|| {
             let latest = timeout.map_or(Moment::NEVER, |timeout| now.saturating_add(timeout));
             let latest = latest.min(self.deadline);
             let until = || shared.next_trim(now).min(latest);
             core.stats.polls.add(1);
-            shared.driver.wait(&mut role, now, until, &mut settled);
+            by_timer = shared.driver.wait(&mut role, now, until, &mut settled);
         });
-        let few = self.are_few(&settled);
+        let few = self.are_few(settled.len());
         shared.poller.rise();
         drop(role);
         // Before others are woken: it would be the first that is found asleep.
@@ -130,17 +163,18 @@ impl Worker<'_> {
             shared.notify();
         }
         shared.wake_for_trim(core.index);
-        leaves_poller
+        Woken { leaves_poller, by_timer }
     }
 
     /// Will it be done with them about when another worker, woken for a share of them, would begin?
-    pub(super) fn are_few(&self, settled: &Batch) -> bool {
+    pub(super) fn are_few(&self, settled: usize) -> bool {
         let average = self.own().tick.average();
         #[cfg(test)]
         let average = average * u64::from(!self.shared.all_are_short.load(Ordering::Relaxed));
-        match settled.len() as u64 {
+        match settled as u64 {
             0 => false,
             1 => average < SHORT,
+            n if average < FLOWING => n <= MANY && n * average < PAYS_TO_WAKE,
             n => n <= FEW && n * average < PAYS,
         }
     }

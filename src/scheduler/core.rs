@@ -1,5 +1,6 @@
 //! What a worker owns: its queues, its bed, its counters, its stacks.
 
+use super::bed::Slept;
 use super::brief::Call;
 use super::deadlock::Looks;
 use super::gate::Gate;
@@ -24,7 +25,6 @@ use crate::util::rng::Rng;
 use crossbeam_utils::CachePadded;
 use std::panic::Location;
 use std::ptr;
-use std::time::Duration;
 
 /// One worker's share of the scheduler. Others reach only what is marked so.
 ///
@@ -71,8 +71,7 @@ pub(super) struct Own {
     pub(super) rng: Rng,
     pub(super) stacks: Cache,
     pub(super) sampler: Sampler,
-    /// How long it has slept last, and dispatches by then.
-    pub(super) slept: (Duration, u64),
+    pub(super) slept: Slept,
     /// Dispatches when it last went to sleep, and its looks for a deadlock since.
     pub(super) rest: (u64, Looks),
     /// Dispatches from the LIFO slot in a row.
@@ -119,7 +118,7 @@ impl Core {
                 rng: Rng::new(seed, index as u64),
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
-                slept: (Duration::MAX, 0),
+                slept: Slept::NEVER,
                 rest: (0, Looks::NONE),
                 lifo_run: 0,
                 brought: 0,

@@ -17,6 +17,11 @@
 //! fence, reads the seat and the queues. Of the two reads one sees the other's store: either a worker is woken by
 //! the one who rises, or by the one who has ended the watch. The queues too: another worker may have sat down
 //! between the first two steps, and looked at the queues before that.
+//!
+//! Until the supervisor has looked it will see to those few too that a busy worker finds in the poller in passing,
+//! whoever left it: nobody is told of them either. That worker pushes them, full fence, reads the clock; who looks has
+//! read the clock, full fence, reads seat and queues. No look comes before `Watch::soonest`: a clock below that was
+//! read before the look's, so the look sees what was pushed.
 
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

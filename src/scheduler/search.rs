@@ -273,10 +273,13 @@ impl Worker<'_> {
         self.own().tick.begin(Moment::now());
     }
 
-    /// Enqueues what a turn of the driver in passing has settled, and lets others know.
+    /// Enqueues what a turn of the driver in passing has settled, and lets others know if it is not few.
     pub(super) fn take_in(&self, mut settled: Batch, runs_first: bool) {
+        let few = self.are_few(settled.len() + self.held().ring.len());
         let first = runs_first && self.run_first(&mut settled);
-        if self.push_settled(settled) || first {
+        // In this order: see `poller_seat`.
+        let some = self.push_settled(settled) || first;
+        if some && !(few && self.shared.is_poller_seen_to()) {
             self.shared.notify();
         }
     }

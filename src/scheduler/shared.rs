@@ -22,7 +22,7 @@ use crate::primitives::random;
 use crate::primitives::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-use crate::primitives::sync::{Arc, Mutex, OnceLock};
+use crate::primitives::sync::{Arc, Mutex, OnceLock, full_fence};
 use crate::primitives::{asymmetric, tsc};
 use crossbeam_utils::CachePadded;
 use std::fmt;
@@ -227,9 +227,17 @@ impl Shared {
     /// The poller was left to nobody a while ago: wakes a worker if it is empty still, or something is queued of which nobody
     /// may have been told.
     pub(crate) fn look_after_poller(&self) {
+        // Pairs with the one in `is_watched`.
+        full_fence();
         if self.poller.taken_by().is_none() || self.is_any_queued() {
             self.notify();
         }
+    }
+
+    /// Asked by who has pushed few fibers: was the poller left to nobody lately, so that the supervisor is still to look
+    /// after it, and what is queued?
+    pub(super) fn is_poller_seen_to(&self) -> bool {
+        self.poller.is_watched() && Moment::now().since(self.poller.left()) < self.watch.soonest()
     }
 
     #[cfg(test)]

@@ -6,7 +6,8 @@
 //! bed then sets it to the next look. Who leaves the poller to nobody (`poller_seat.rs`) sets it to a moment from
 //! now; being the only one that runs, it puts that off when it does so once more, since a worker that comes back to the
 //! poller again and again shows that all is well. Then the bell never rings, and is set every few milliseconds. Who
-//! parks last after a long sleep puts it far off, if it has run anything: somebody must look for a deadlock.
+//! parks last after a long sleep, or after one that a timer has ended if the next timer is far, puts it far off, if it has
+//! run anything: somebody must look for a deadlock.
 //!
 //! # Protocol
 //!
@@ -83,6 +84,11 @@ impl Watch {
     /// meanwhile: it might hear the bell.
     pub(super) fn often(&self) -> Duration {
         self.relief() / 2
+    }
+
+    /// After the poller was left no look for it comes before that.
+    pub(super) fn soonest(&self) -> Duration {
+        RELIEF_WHEN_BUSY.min(self.look) / 2
     }
 
     /// A worker has left its bed at `now`: the next look comes soon.

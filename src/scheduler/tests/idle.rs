@@ -227,26 +227,21 @@ fn who_sleeps_again_is_woken_for_its_idle_stacks() {
 /// By what fibers have taken of late; a single one may take longer.
 #[test]
 fn for_few_short_fibers_nobody_need_be_woken() {
-    use super::Fibers;
     bench(config(2), 0, |bench| {
-        let worker = &bench.workers[0];
-        let settled = |count| Fibers::new(count);
-        let are_few = |fibers: &Fibers| {
-            let mut batch = Batch::new();
-            fibers.0.iter().for_each(|fiber| batch.push(*fiber));
-            let few = worker.are_few(&batch);
-            while batch.pop().is_some() {}
-            few
-        };
-        let [none, one, three, ten] = [0, 1, 3, 10].map(settled);
-        let all = || [&none, &one, &three, &ten].map(are_few);
-        assert_eq!(all(), [false; 4], "nobody knows them yet");
-        let take = |micros| bench.fibers_ran_for(0, Duration::from_micros(micros));
-        take(3);
-        assert_eq!(all(), [false, true, true, false], "three microseconds each");
-        take(30);
-        assert_eq!(all(), [false, true, false, false], "thirty");
-        take(100);
-        assert_eq!(all(), [false; 4], "a hundred");
+        let are_few = |settled| bench.workers[0].are_few(settled);
+        let all = || [0, 1, 3, 10, 300].map(are_few);
+        assert_eq!(all(), [false; 5], "nobody knows them yet");
+        let take = |nanos| bench.fibers_ran_for(0, Duration::from_nanos(nanos));
+        take(300);
+        assert_eq!(all(), [false, true, true, true, false], "they flow");
+        assert!(are_few(256) && !are_few(257), "as many as the ring has room for");
+        take(1_000);
+        assert!(are_few(90) && !are_few(110), "a hundred microseconds");
+        take(3_100);
+        assert_eq!(all(), [false, true, true, false, false], "three microseconds each");
+        take(30_000);
+        assert_eq!(all(), [false, true, false, false, false], "thirty");
+        take(100_000);
+        assert_eq!(all(), [false; 5], "a hundred");
     });
 }
