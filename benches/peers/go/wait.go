@@ -146,6 +146,43 @@ func nap() float64 {
 	return float64((time.Since(start)/time.Duration(naps) - time.Millisecond).Microseconds())
 }
 
+// tickers has so many goroutines tick every 10 ms, says how late on average, and returns CPU nanoseconds per tick.
+func tickers(count int) float64 {
+	const period = 10 * time.Millisecond
+	ticks := scale(200, 5)
+	before := cpu()
+	var late atomic.Int64
+	var all sync.WaitGroup
+	all.Add(count)
+	for range count {
+		go func() {
+			defer all.Done()
+			next, ticker := time.Now(), time.NewTicker(period)
+			defer ticker.Stop()
+			var sum time.Duration
+			for range ticks {
+				<-ticker.C
+				next = next.Add(period)
+				sum += time.Since(next)
+			}
+			late.Add(int64(sum))
+		}()
+	}
+	all.Wait()
+	each := float64(ticks * count)
+	fmt.Println("late", float64(late.Load())/1e3/each)
+	return float64(cpu()-before) / each
+}
+
+// cpu is what the process has used.
+func cpu() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
 func cancelAll() float64 {
 	count := scale(100_000, 1_000)
 	return sample(count, func() time.Duration {

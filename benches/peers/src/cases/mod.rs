@@ -32,6 +32,7 @@ mod semaphore;
 mod short_connections;
 mod sleepers;
 mod spawn_many;
+mod tickers;
 mod timeout;
 mod tree;
 mod unbounded;
@@ -90,6 +91,9 @@ pub const ALL: &[&Case] = &[
     &cancel::CASE,
     &cancel::TOLD,
     &nap::CASE,
+    &tickers::FEW,
+    &tickers::MANY,
+    &tickers::VERY_MANY,
     &blocking::CASE,
     &blocking::READ,
     &blocking::READERS,
