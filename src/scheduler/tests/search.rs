@@ -403,39 +403,6 @@ fn others_know_of_a_single_one_that_runs_next() {
     }
 }
 
-/// Nobody is told of few in passing, short ones, while the supervisor is still to look after a poller that was left.
-#[test]
-fn few_that_come_in_passing_are_left_to_the_watch() {
-    let supervised =
-        |workers| Config { stall_period: Some(Duration::from_secs(60)), ..config(workers) };
-    let wakes = |settled: usize, queued: usize, watched: bool, left: Duration| {
-        let mut wakes = 0;
-        bench(supervised(2), settled + queued, |bench| {
-            let (worker, poller) = (&bench.workers[0], &bench.shared.poller);
-            bench.fibers_ran_for(0, Duration::from_nanos(500));
-            bench.fill_ring(0, settled..settled + queued);
-            bench.lies_down(1);
-            if watched {
-                poller.watch();
-            }
-            poller.leave(Moment::from_nanos((Moment::now().as_nanos()) - left.as_nanos() as u64));
-            let mut batch = Batch::new();
-            bench.fibers[..settled].iter().for_each(|fiber| batch.push(*fiber));
-            worker.take_in(batch, false);
-            wakes = bench.wakes();
-            assert_eq!(bench.ring(0).len(), settled + queued);
-        });
-        wakes
-    };
-    let (just_now, long_ago) = (Duration::ZERO, Duration::from_millis(2));
-    // Where the machine takes a millisecond away in between, it is long ago.
-    assert!((0..100).any(|_| wakes(10, 0, true, just_now) == 0));
-    assert_eq!(wakes(10, 0, true, long_ago), 1, "it may have looked");
-    assert_eq!(wakes(10, 0, false, just_now), 1, "nobody looks");
-    assert_eq!(wakes(10, 200, true, just_now), 1, "it has much to do");
-    assert_eq!(wakes(0, 10, false, long_ago), 0, "there is nothing new");
-}
-
 #[test]
 fn who_was_stolen_is_not_overtaken_either() {
     bench(config(2), 5, |bench| {

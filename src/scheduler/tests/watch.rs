@@ -4,6 +4,8 @@ use super::super::shared::Starter;
 use super::super::supervisor::{Stall, Supervisor};
 use super::supervisor::{Noted, PERIOD, at};
 use super::{Config, bench, config};
+use crate::fiber::Batch;
+use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicPtr, Ordering};
 use crate::scheduler::poller_seat::PollerSeat;
 use std::ptr;
@@ -53,6 +55,37 @@ fn what_nobody_was_told_of_is_seen_by_the_watch() {
         bench.workers[1].leave_bed(false);
         assert_eq!(bench.find(0), Some(0));
     });
+}
+
+/// Nobody is told of few in passing, short ones, while the supervisor is still to look after a poller that was left.
+#[test]
+fn few_that_come_in_passing_are_left_to_the_watch() {
+    let wakes = |settled: usize, queued: usize, watched: bool, left: Duration| {
+        let mut wakes = 0;
+        bench(supervised(2), settled + queued, |bench| {
+            let (worker, poller) = (&bench.workers[0], &bench.shared.poller);
+            bench.fibers_ran_for(0, Duration::from_nanos(500));
+            bench.fill_ring(0, settled..settled + queued);
+            bench.lies_down(1);
+            if watched {
+                poller.watch();
+            }
+            poller.leave(Moment::from_nanos((Moment::now().as_nanos()) - left.as_nanos() as u64));
+            let mut batch = Batch::new();
+            bench.fibers[..settled].iter().for_each(|fiber| batch.push(*fiber));
+            worker.take_in(batch, false);
+            wakes = bench.wakes();
+            assert_eq!(bench.ring(0).len(), settled + queued);
+        });
+        wakes
+    };
+    let (just_now, long_ago) = (Duration::ZERO, Duration::from_millis(2));
+    // Where the machine takes a millisecond away in between, it is long ago.
+    assert!((0..100).any(|_| wakes(10, 0, true, just_now) == 0));
+    assert_eq!(wakes(10, 0, true, long_ago), 1, "it may have looked");
+    assert_eq!(wakes(10, 0, false, just_now), 1, "nobody looks");
+    assert_eq!(wakes(10, 200, true, just_now), 1, "it has much to do");
+    assert_eq!(wakes(0, 10, false, long_ago), 0, "there is nothing new");
 }
 
 /// The supervisor's look is put off by the only one that runs, and by the last one to park.
