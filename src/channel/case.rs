@@ -11,7 +11,7 @@ use super::select_node::SelectNode;
 use super::selected::SelectedOperation;
 use super::sender::Sender;
 use super::state::{Received, Sent, Side};
-use crate::primitives::clock::Moment;
+use crate::park::has_passed;
 use crate::time::Instant;
 use std::alloc::Layout;
 use std::fmt;
@@ -82,6 +82,21 @@ pub enum Purpose {
     Watch,
 }
 
+/// What a case is, whatever happens.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// It receives such a message, into the parcel.
+    pub(crate) receives: Option<Layout>,
+    /// Something else than fibers may end a wait for it.
+    pub(crate) outside: bool,
+    /// It is somebody else's code, which has the waiter before the wait begins.
+    pub(crate) open: bool,
+}
+
+impl Kind {
+    pub(crate) const PLAIN: Kind = Kind { receives: None, outside: false, open: false };
+}
+
 /// The internals of a case; public in name only.
 ///
 /// The select tries each case by `attempt`. If none is ready it links one node into each, waits, and
@@ -95,14 +110,9 @@ pub trait Source {
     /// Could `attempt` succeed now?
     fn is_ready(&self) -> bool;
 
-    /// Does it receive a message, into the parcel?
-    fn receives(&self) -> bool {
-        false
-    }
-
-    /// What is received into the parcel.
-    fn layout(&self) -> Layout {
-        Layout::new::<()>()
+    /// What does not change. Asked at once: each question is a call through a table.
+    fn kind(&self) -> Kind {
+        Kind::PLAIN
     }
 
     /// The time at which the case is ready, if nothing else tells.
@@ -132,12 +142,7 @@ pub trait Source {
         false
     }
 
-    /// Does something else than fibers end a wait for it?
-    fn is_outside(&self) -> bool {
-        false
-    }
-
-    /// The case is somebody else's code, which has the waiter before the wait begins.
+    /// The case as somebody else's code, if it [is that](Kind::open).
     fn open(&self) -> Option<&dyn Open> {
         None
     }
@@ -235,7 +240,7 @@ impl<T> Source for Receiver<T> {
         let received = match &self.flavor {
             // SAFETY: room for a message.
             Flavor::Channel(core) => core.with(|state, wakes| unsafe { state.receive(to, wakes) }),
-            Flavor::Timed(clock) => match clock.take(Moment::now()) {
+            Flavor::Timed(clock) => match clock.take(None) {
                 Some(message) => {
                     // SAFETY: as above.
                     unsafe { to.write(message) };
@@ -260,17 +265,13 @@ impl<T> Source for Receiver<T> {
     fn is_ready(&self) -> bool {
         match &self.flavor {
             Flavor::Channel(core) => core.lock().is_possible(Side::Receive, None),
-            Flavor::Timed(clock) => clock.due() <= Moment::now(),
+            Flavor::Timed(clock) => has_passed(clock.due()),
             Flavor::Never => false,
         }
     }
 
-    fn receives(&self) -> bool {
-        true
-    }
-
-    fn layout(&self) -> Layout {
-        Layout::new::<T>()
+    fn kind(&self) -> Kind {
+        Kind { receives: Some(Layout::new::<T>()), ..Kind::PLAIN }
     }
 
     fn due(&self) -> Option<Instant> {
@@ -284,7 +285,8 @@ impl<T> Source for Receiver<T> {
         match &self.flavor {
             // SAFETY: passed on.
             Flavor::Channel(core) => unsafe { link(core, node, receive_side(purpose)) },
-            Flavor::Timed(_) | Flavor::Never => !self.is_ready(),
+            // What is due by now ends the wait, which has that for its deadline.
+            Flavor::Timed(_) | Flavor::Never => true,
         }
     }
 

@@ -46,8 +46,8 @@ enum Unsent {
 }
 
 #[inline]
-fn has_passed(deadline: Option<Moment>) -> bool {
-    deadline.is_some_and(|deadline| deadline == Moment::PAST || deadline <= Moment::now())
+pub(super) fn is_over(deadline: Option<Moment>) -> bool {
+    deadline.is_some_and(park::has_passed)
 }
 
 /// The time is over; unwinds if the caller is asked to end.
@@ -167,7 +167,7 @@ impl<T> Core<T> {
                 return Ok(());
             }
             Sent::Disconnected => return Err(Unsent::Disconnected),
-            Sent::Full if has_passed(deadline) => {
+            Sent::Full if is_over(deadline) => {
                 drop(state);
                 give_up(SEND);
                 return Err(Unsent::TimedOut);
@@ -269,7 +269,7 @@ impl<T> Core<T> {
                     deliver(wakes);
                     true
                 }
-                Received::Empty if has_passed(deadline) => {
+                Received::Empty if is_over(deadline) => {
                     drop(state);
                     give_up(RECEIVE);
                     return Err(RecvTimeoutError::Timeout);

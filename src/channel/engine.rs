@@ -6,7 +6,7 @@
 //! a case ready while it links its nodes.
 
 use super::case::{Attempt, Purpose, Source};
-use super::core::give_up;
+use super::core::{give_up, is_over};
 use super::node::End;
 use super::parcel::Parcel;
 use super::registered::Registered;
@@ -19,6 +19,7 @@ use crate::park::{self, Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use std::alloc::Layout;
 use std::fmt;
+use std::mem::ManuallyDrop;
 
 /// One case of a select, and its number.
 #[derive(Clone, Copy)]
@@ -56,7 +57,8 @@ impl Patience {
 
 /// What ended one round of waiting.
 enum Round<'a> {
-    Chosen(SelectedOperation<'a>),
+    /// A case, and whether it was promised.
+    Chosen(Listed<'a>, bool),
     /// Something changed, or the time is over: try again.
     Look,
 }
@@ -99,8 +101,9 @@ pub(super) fn select<'a>(
         } else {
             // They wait in the same order: of two at one channel it serves the first.
             cases.rotate_left(std::mem::take(&mut first));
-            if let Round::Chosen(operation) = wait(cases, deadline, Purpose::Effect, parcel) {
-                return Some(operation);
+            let round = wait(cases, deadline, Purpose::Effect, &mut parcel);
+            if let Round::Chosen(case, promised) = round {
+                return Some(SelectedOperation::new(case, parcel, promised));
             }
             // All cases were watched at once: what follows is the last look.
             (again, waited) = (false, true);
@@ -124,7 +127,7 @@ pub(super) fn ready(cases: &mut [Listed<'_>], patience: Patience, biased: bool) 
             return None;
         }
         cases.rotate_left(std::mem::take(&mut first));
-        wait(cases, deadline, Purpose::Watch, Parcel::new());
+        wait(cases, deadline, Purpose::Watch, &mut Parcel::new());
         waited = true;
     }
 }
@@ -144,13 +147,6 @@ fn begin(patience: Patience) -> Option<Moment> {
 fn end_without(patience: Patience) {
     if !matches!(patience, Patience::None) {
         give_up("select");
-    }
-}
-
-fn is_over(deadline: Option<Moment>) -> bool {
-    match deadline {
-        None => false,
-        Some(deadline) => deadline == Moment::PAST || deadline <= Moment::now(),
     }
 }
 
@@ -175,24 +171,28 @@ fn in_turn<'c, 'a>(cases: &'c [Listed<'a>], first: usize) -> impl Iterator<Item 
     from.iter().chain(before)
 }
 
+/// The message of a receive comes into `parcel`, which stays where it is: to move what has just been stored takes the
+/// processor longer than to store it.
 #[inline(never)]
 fn wait<'a>(
     cases: &[Listed<'a>],
     deadline: Option<Moment>,
     purpose: Purpose,
-    mut parcel: Parcel,
+    parcel: &mut Parcel,
 ) -> Round<'a> {
-    let registered = Registered::new(cases, purpose);
+    let kinds = Kinds::of(cases);
+    let mut registered = Registered::none(cases, purpose);
+    if kinds.open {
+        registered.register();
+    }
     let parking = Parking::begin();
-    let layouts = cases.iter().map(|case| case.source.layout());
     // One room for whatever comes: only who settles the wait writes.
     let slot = match purpose {
-        Purpose::Effect => parcel.room(layouts.fold(Layout::new::<()>(), larger)),
+        Purpose::Effect => parcel.room(kinds.layout),
         Purpose::Watch => std::ptr::null_mut(),
     };
     let node = |position: usize| {
-        let receives = cases.get(position).is_some_and(|case| case.source.receives());
-        let slot = if receives { slot } else { std::ptr::null_mut() };
+        let slot = if kinds.receives(cases, position) { slot } else { std::ptr::null_mut() };
         SelectNode::new(parking.waiter(), position as u32, slot)
     };
     let (few, many): ([SelectNode; FEW], Vec<SelectNode>);
@@ -203,10 +203,11 @@ fn wait<'a>(
         many = (0..cases.len()).map(node).collect();
         &many[..]
     };
-    let outcome = park_linked(&parking, cases, nodes, deadline, purpose, &registered);
-    let round = match outcome {
-        Outcome::Woken(READY) | Outcome::TimedOut => Round::Look,
-        Outcome::Woken(_) if purpose == Purpose::Watch => Round::Look,
+    let wait = Wait { deadline, outside: kinds.outside, ..Wait::cancellable("select") };
+    let outcome = park_linked(&parking, cases, nodes, wait, purpose, &registered);
+    let chosen = match outcome {
+        Outcome::Woken(READY) | Outcome::TimedOut => None,
+        Outcome::Woken(_) if purpose == Purpose::Watch => None,
         Outcome::Woken(position) => {
             let (case, node) = (cases[position as usize], &nodes[position as usize]);
             node.reclaim();
@@ -214,10 +215,74 @@ fn wait<'a>(
         }
         Outcome::Cancelled => cancel::unwind(),
     };
-    // Here, where what was chosen has a name: if a case's code unwinds, it is withdrawn. A value on its
-    // way out of a function is not dropped by a panic of the function's own destructors.
+    // Here, where what was chosen is in a guard: if a case's code unwinds, it is withdrawn.
     drop(registered);
-    round
+    chosen.map_or(Round::Look, Chosen::keep)
+}
+
+/// Is withdrawn when it goes.
+struct Chosen<'p, 'a> {
+    case: Listed<'a>,
+    promised: bool,
+    parcel: &'p mut Parcel,
+}
+
+impl<'a> Chosen<'_, 'a> {
+    fn keep(self) -> Round<'a> {
+        let chosen = ManuallyDrop::new(self);
+        Round::Chosen(chosen.case, chosen.promised)
+    }
+}
+
+impl Drop for Chosen<'_, '_> {
+    fn drop(&mut self) {
+        // As a `SelectedOperation` that is dropped.
+        self.parcel.forget();
+        if self.promised {
+            self.case.source.withdraw();
+        }
+    }
+}
+
+/// What all cases of a select are.
+struct Kinds {
+    /// Room for any message.
+    layout: Layout,
+    /// Which of the first [`Kinds::NOTED`] receive.
+    receive: u64,
+    outside: bool,
+    open: bool,
+}
+
+impl Kinds {
+    const NOTED: usize = u64::BITS as usize;
+
+    fn of(cases: &[Listed<'_>]) -> Kinds {
+        let layout = Layout::new::<()>();
+        let mut all = Kinds { layout, receive: 0, outside: false, open: false };
+        for (position, case) in cases.iter().enumerate() {
+            let kind = case.source.kind();
+            if let Some(layout) = kind.receives {
+                all.layout = larger(all.layout, layout);
+                all.receive |= u64::from(position < Kinds::NOTED) << (position % Kinds::NOTED);
+            }
+            all.outside |= kind.outside;
+            all.open |= kind.open;
+        }
+        all
+    }
+
+    /// Does the case at `position`, if there is one?
+    fn receives(&self, cases: &[Listed<'_>], position: usize) -> bool {
+        match position < Kinds::NOTED {
+            true => self.receive & 1 << position != 0,
+            false => receives(cases[position]),
+        }
+    }
+}
+
+fn receives(case: Listed<'_>) -> bool {
+    case.source.kind().receives.is_some()
 }
 
 fn larger(one: Layout, two: Layout) -> Layout {
@@ -230,7 +295,7 @@ fn park_linked(
     parking: &Parking,
     cases: &[Listed<'_>],
     nodes: &[SelectNode],
-    deadline: Option<Moment>,
+    wait: Wait,
     purpose: Purpose,
     registered: &Registered<'_, '_>,
 ) -> Outcome {
@@ -247,9 +312,8 @@ fn park_linked(
         linked.count += 1;
     }
     let due = cases.iter().filter_map(|case| case.source.due()).map(|due| due.0);
-    let deadline = due.chain(deadline).min();
-    let outside = cases.iter().any(|case| case.source.is_outside());
-    parking.park(Wait { deadline, outside, ..Wait::cancellable("select") })
+    let deadline = due.chain(wait.deadline).min();
+    parking.park(Wait { deadline, ..wait })
 }
 
 /// Unlinks the first `count` nodes when it goes.
@@ -271,24 +335,18 @@ impl Drop for Linked<'_, '_> {
     }
 }
 
-/// What a source's ending the wait comes to.
-fn conclude<'a>(case: Listed<'a>, end: End, mut parcel: Parcel) -> Round<'a> {
-    match end {
+/// What a source's ending the wait comes to; `None` if it is to be looked at again.
+fn conclude<'p, 'a>(case: Listed<'a>, end: End, parcel: &'p mut Parcel) -> Option<Chosen<'p, 'a>> {
+    let promised = match end {
         End::Done => {
             // SAFETY: so says the end.
-            unsafe { case.source.accept(&mut parcel) };
-            Round::Chosen(SelectedOperation::new(case, parcel, true))
+            unsafe { case.source.accept(parcel) };
+            true
         }
-        End::Disconnected => Round::Chosen(SelectedOperation::new(case, parcel, false)),
-        End::Promised if !case.source.receives() => {
-            Round::Chosen(SelectedOperation::new(case, parcel, true))
-        }
-        End::Promised if case.source.collect(&mut parcel) => {
-            Round::Chosen(SelectedOperation::new(case, parcel, true))
-        }
-        End::Open if case.source.hands_over() => {
-            Round::Chosen(SelectedOperation::new(case, parcel, true))
-        }
-        End::Promised | End::Look | End::Open => Round::Look,
-    }
+        End::Disconnected => false,
+        End::Promised => !receives(case) || case.source.collect(parcel),
+        End::Open => case.source.hands_over(),
+        End::Look => false,
+    };
+    (promised || end == End::Disconnected).then_some(Chosen { case, promised, parcel })
 }

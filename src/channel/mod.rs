@@ -92,7 +92,7 @@ mod ticket;
 mod timed;
 
 pub use crate::{select, select_biased};
-pub(crate) use case::{Attempt, Purpose, Source};
+pub(crate) use case::{Attempt, Kind, Purpose, Source};
 pub use case::{Permit, Selectable};
 pub use error::{
     ReadyTimeoutError, RecvError, RecvTimeoutError, SelectTimeoutError, SendError,

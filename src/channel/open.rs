@@ -1,7 +1,7 @@
 //! Cases of others: the open [`Case`], and the [`Waiter`] through which they end a select's wait. How that is
 //! kept apart from the wait itself: `ticket.rs`.
 
-use super::case::{Attempt, Identity, Purpose, Selectable, Source};
+use super::case::{Attempt, Identity, Kind, Purpose, Selectable, Source};
 use super::parcel::Parcel;
 use super::select_node::SelectNode;
 use super::selected::SelectedOperation;
@@ -296,9 +296,9 @@ impl<C: Case> Source for C {
         true
     }
 
-    /// For all that one knows.
-    fn is_outside(&self) -> bool {
-        true
+    /// From outside, for all that one knows.
+    fn kind(&self) -> Kind {
+        Kind { open: true, outside: true, ..Kind::PLAIN }
     }
 
     fn open(&self) -> Option<&dyn Open> {

@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::error::{RecvError, RecvTimeoutError, TryRecvError};
 use super::timed::{self, Timed};
-use crate::park::deadline_after;
+use crate::park::{deadline_after, has_passed};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
 use crate::time::Instant;
@@ -190,7 +190,7 @@ impl<T> Receiver<T> {
     pub fn len(&self) -> usize {
         match &self.flavor {
             Flavor::Channel(core) => core.len(),
-            Flavor::Timed(clock) => usize::from(clock.due() <= Moment::now()),
+            Flavor::Timed(clock) => usize::from(has_passed(clock.due())),
             Flavor::Never => 0,
         }
     }

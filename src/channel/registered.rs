@@ -19,18 +19,14 @@ pub(super) struct Registered<'c, 'a> {
 }
 
 impl<'c, 'a> Registered<'c, 'a> {
-    /// Step 1: user code runs, and no wait may be open.
-    #[inline]
-    pub(super) fn new(cases: &'c [Listed<'a>], purpose: Purpose) -> Registered<'c, 'a> {
-        let mut registered = Registered { cases, purpose, ticket: None, count: 0 };
-        if cases.iter().any(|case| case.source.open().is_some()) {
-            registered.register();
-        }
-        registered
+    /// None of them yet.
+    pub(super) fn none(cases: &'c [Listed<'a>], purpose: Purpose) -> Registered<'c, 'a> {
+        Registered { cases, purpose, ticket: None, count: 0 }
     }
 
+    /// Step 1: user code runs, and no wait may be open.
     #[cold]
-    fn register(&mut self) {
+    pub(super) fn register(&mut self) {
         let ticket = Arc::new(Ticket::new());
         self.ticket = Some(Arc::clone(&ticket));
         for (position, case) in self.cases.iter().enumerate() {

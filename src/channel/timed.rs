@@ -1,19 +1,19 @@
 //! Receivers whose messages the clock makes: `after`, `at` and `tick`. Nothing is stored and nobody
 //! is woken: a message is there when its time has come, and a waiter sets its deadline to that.
 
-use crate::park::{Outcome, Parking, Wait, charge_current};
+use crate::park::{Outcome, Parking, Wait, charge_current, has_passed};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::core::give_up;
+use super::core::{give_up, is_over};
 use super::error::{RecvTimeoutError, TryRecvError};
 use crate::cancel;
 
 /// A clock's messages.
 pub(super) trait Timed<T>: Send + Sync {
-    /// Takes the message that is due. `asked` is when the receiver began to wait for it.
-    fn take(&self, asked: Moment) -> Option<T>;
+    /// Takes the message that is due. `asked` is when the receiver began to wait for it; `None` for now.
+    fn take(&self, asked: Option<Moment>) -> Option<T>;
 
     /// When the next message is due; `Moment::NEVER` for no more.
     fn due(&self) -> Moment;
@@ -27,8 +27,8 @@ pub(super) struct Once {
 }
 
 impl Timed<Instant> for Once {
-    fn take(&self, _asked: Moment) -> Option<Instant> {
-        let now = self.due <= Moment::now() && !self.taken.swap(true, Ordering::Relaxed);
+    fn take(&self, _asked: Option<Moment>) -> Option<Instant> {
+        let now = has_passed(self.due) && !self.taken.swap(true, Ordering::Relaxed);
         now.then_some(self.when)
     }
 
@@ -55,9 +55,10 @@ impl Ticks {
 }
 
 impl Timed<Instant> for Ticks {
-    fn take(&self, asked: Moment) -> Option<Instant> {
+    fn take(&self, asked: Option<Moment>) -> Option<Instant> {
         let mut due = self.next.load(Ordering::Relaxed);
-        while due <= Moment::now().as_nanos() {
+        while has_passed(Moment::from_nanos(due)) {
+            let asked = asked.unwrap_or_else(Moment::now);
             // Who waited for it in time gets the next one a period later; who came late, a period
             // after it came. A period of zero is always due.
             let next = due.max(asked.as_nanos()).saturating_add(self.period);
@@ -79,7 +80,7 @@ impl Timed<Instant> for Ticks {
 }
 
 pub(super) fn try_recv<T>(clock: &dyn Timed<T>) -> Result<T, TryRecvError> {
-    clock.take(Moment::now()).ok_or(TryRecvError::Empty)
+    clock.take(None).ok_or(TryRecvError::Empty)
 }
 
 pub(super) fn recv<T>(
@@ -91,10 +92,10 @@ pub(super) fn recv<T>(
     let asked = Moment::now();
     let mut waited = false;
     loop {
-        if let Some(message) = clock.take(asked) {
+        if let Some(message) = clock.take(Some(asked)) {
             return Ok(message);
         }
-        if deadline.is_some_and(|deadline| deadline <= Moment::now()) {
+        if is_over(deadline) {
             if !waited {
                 give_up(REASON);
             }
@@ -109,10 +110,10 @@ pub(super) fn recv<T>(
 /// Nothing ever comes: waits for `deadline`, or for a cancel.
 pub(super) fn never(deadline: Option<Moment>) -> RecvTimeoutError {
     let deadline = deadline.unwrap_or(Moment::NEVER);
-    if deadline <= Moment::now() {
+    if has_passed(deadline) {
         give_up(REASON);
     }
-    while deadline > Moment::now() {
+    while !has_passed(deadline) {
         sleep_until(deadline);
     }
     RecvTimeoutError::Timeout

@@ -170,6 +170,13 @@ pub(crate) fn deadline_after(duration: Duration) -> Moment {
     now.saturating_add(duration)
 }
 
+/// Is `deadline` over? A bound of the present that lies before it says that it is not, so that mostly there is no look at
+/// the clock where some microseconds and more are left.
+#[inline]
+pub(crate) fn has_passed(deadline: Moment) -> bool {
+    deadline == Moment::PAST || upper_bound() >= deadline && Moment::now() >= deadline
+}
+
 #[inline]
 fn upper_bound() -> Moment {
     // SAFETY: a seat outlives its thread's use of it, and no switch lies between.
@@ -236,4 +243,27 @@ pub(crate) fn current_name<R>(
     f: impl FnOnce(Option<&str>, &'static std::panic::Location<'static>) -> R,
 ) -> Option<R> {
     current().map(|fiber| f(fiber.name(), fiber.site))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// By the clock before and after: on a plain thread here, whose bound is a fiber's.
+    #[test]
+    fn a_deadline_has_passed_when_the_clock_says_so() {
+        let (mut early, mut late) = (0, 0);
+        for nanos in (0..200_000).map(|i| i * 7 % 30_000) {
+            let before = Moment::now();
+            let deadline = before.saturating_add(Duration::from_nanos(nanos));
+            (0..nanos % 97).for_each(|_| std::hint::spin_loop());
+            let (before, passed, after) = (Moment::now(), has_passed(deadline), Moment::now());
+            assert!(passed || before < deadline, "it had passed");
+            assert!(!passed || after >= deadline, "it had not");
+            early += u32::from(!passed);
+            late += u32::from(passed);
+        }
+        assert!(early > 1_000 && late > 1_000, "{early} and {late}");
+        assert!(has_passed(Moment::PAST) && !has_passed(Moment::NEVER));
+    }
 }

@@ -6,7 +6,7 @@
 
 use super::source::Source;
 use crate::channel::{
-    Attempt, Other, Parcel, Purpose, SelectNode, Selectable, SelectedOperation,
+    Attempt, Kind, Other, Parcel, Purpose, SelectNode, Selectable, SelectedOperation,
     Source as CaseSource,
 };
 use crate::driver::{Direction, Driver, IoNode, Registration};
@@ -136,8 +136,8 @@ impl CaseSource for Readiness<'_> {
         self.look() || self.is_refused()
     }
 
-    fn is_outside(&self) -> bool {
-        true
+    fn kind(&self) -> Kind {
+        Kind { outside: true, ..Kind::PLAIN }
     }
 
     unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {

@@ -30,7 +30,7 @@ pub use blocking::blocking;
 pub(crate) use blocking::pinned;
 pub(crate) use limits::{bound, interrupts, is_any_scope_over};
 
-pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake, deadline_after};
+pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake, deadline_after, has_passed};
 pub(crate) use crate::scheduler::{Queues, wake};
 pub(crate) use patience::{Patience, comes_soon, linger, spin, spin_on_fiber};
 

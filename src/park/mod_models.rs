@@ -206,6 +206,10 @@ pub(crate) fn deadline_after(duration: Duration) -> Moment {
     Moment::now().saturating_add(duration)
 }
 
+pub(crate) fn has_passed(deadline: Moment) -> bool {
+    deadline <= Moment::now()
+}
+
 pub(crate) fn charge_current() {}
 
 pub(crate) fn charge_caller() -> Caller {

@@ -3,7 +3,7 @@
 use super::super::case::{Attempt, Selectable, Source};
 use super::super::parcel::Parcel;
 use super::super::selected::SelectedOperation;
-use crate::primitives::clock::Moment;
+use crate::park::has_passed;
 use crate::time::Instant;
 
 impl Source for Instant {
@@ -12,7 +12,7 @@ impl Source for Instant {
     }
 
     fn is_ready(&self) -> bool {
-        self.0 <= Moment::now()
+        has_passed(self.0)
     }
 
     fn due(&self) -> Option<Instant> {
