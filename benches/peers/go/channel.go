@@ -212,6 +212,31 @@ func selectTwo() float64 {
 	})
 }
 
+func selectTick() float64 {
+	rounds := scale(1_000, 10)
+	tasks := make([]chan int, 100)
+	for i := range tasks {
+		messages := make(chan int, 16)
+		tasks[i] = messages
+		go func() {
+			ticker := time.NewTicker(time.Second)
+			for {
+				select {
+				case <-messages:
+				case <-ticker.C:
+				}
+			}
+		}()
+	}
+	return timed(rounds*len(tasks), func() {
+		for round := range rounds {
+			for _, task := range tasks {
+				task <- round
+			}
+		}
+	})
+}
+
 func ring() float64 {
 	const fibers = 503
 	passes := scale(fibers*100, fibers)

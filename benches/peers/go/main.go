@@ -37,6 +37,7 @@ var cases = map[string]func() float64{
 	"semaphore":          semaphore,
 	"consumers":          consumers,
 	"select":             selectTwo,
+	"select_tick":        selectTick,
 	"actor":              actor,
 	"fork_join":          forkJoin,
 	"halves":             halves,

@@ -3,8 +3,8 @@ package main
 import (
 	"runtime"
 	"sync"
-	"time"
 	"sync/atomic"
+	"time"
 )
 
 func yieldMany() float64 {

@@ -81,6 +81,7 @@ pub const ALL: &[&Case] = &[
     &semaphore::CASE,
     &consumers::CASE,
     &select::CASE,
+    &select::TICK,
     &actor::CASE,
     &fan_out::CASE,
     &fork_join::CASE,

@@ -1,6 +1,6 @@
 //! One receiver takes from two channels, whichever has something.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Bar, Case, Part, Row, Unit};
 use crate::peer::{Peer, on_tokio, on_volt};
@@ -65,6 +65,84 @@ fn tokio(run: Run) -> f64 {
                 tokio::select! {
                     Some(_) = first.recv() => {}
                     Some(_) = second.recv() => {}
+                }
+            }
+            sampler.add(start.elapsed());
+        }
+        sampler.figure()
+    })
+}
+
+pub const TICK: Case = Case {
+    name: "select_tick",
+    part: Part::Beside,
+    bodies: &[(Peer::Volt, volt_tick), (Peer::Tokio, tokio_tick)],
+    rows: &[Row {
+        key: "figure",
+        title: "select over messages and a tick, per message",
+        unit: Unit::Nanos,
+        bar: Bar::NotSlower,
+    }],
+    note: "100 tasks each select over a bounded(16) channel and a tick of a second, as a connection's \
+        task does; one sends them messages, each in turn.",
+    ..Case::INSIDE
+};
+
+const TASKS: u32 = 100;
+const TICK_PERIOD: Duration = Duration::from_secs(1);
+
+fn volt_tick(run: Run) -> f64 {
+    on_volt(run, move || {
+        let rounds = run.scale(1_000, 10);
+        let tasks = (0..TASKS).map(|_| {
+            let (sender, messages) = volt::channel::bounded(16);
+            volt::go(move || {
+                let ticks = volt::channel::tick(TICK_PERIOD);
+                loop {
+                    volt::channel::select! {
+                        recv(messages) -> message => if message.is_err() { break },
+                        recv(ticks) -> _ => {}
+                    }
+                }
+            });
+            sender
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let mut sampler = run.sampler(rounds * TASKS);
+        while sampler.again() {
+            let start = Instant::now();
+            for round in 0..rounds {
+                tasks.iter().for_each(|task| task.send(round).unwrap());
+            }
+            sampler.add(start.elapsed());
+        }
+        sampler.figure()
+    })
+}
+
+fn tokio_tick(run: Run) -> f64 {
+    on_tokio(run, async move {
+        let rounds = run.scale(1_000, 10);
+        let tasks = (0..TASKS).map(|_| {
+            let (sender, mut messages) = tokio::sync::mpsc::channel(16);
+            tokio::spawn(async move {
+                let mut ticks = tokio::time::interval(TICK_PERIOD);
+                loop {
+                    tokio::select! {
+                        message = messages.recv() => if message.is_none() { break },
+                        _ = ticks.tick() => {}
+                    }
+                }
+            });
+            sender
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let mut sampler = run.sampler(rounds * TASKS);
+        while sampler.again() {
+            let start = Instant::now();
+            for round in 0..rounds {
+                for task in &tasks {
+                    task.send(round).await.unwrap();
                 }
             }
             sampler.add(start.elapsed());
