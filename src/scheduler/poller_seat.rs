@@ -199,6 +199,28 @@ mod models {
         });
     }
 
+    /// Worker 0, busy, has found few in passing and tells nobody; the supervisor has not looked for the poller yet, as the
+    /// clock says.
+    #[test]
+    fn few_that_come_in_passing_are_seen_by_the_look_that_is_to_come() {
+        check(3, || {
+            let world = world();
+            world.seat.watch();
+            let time = Arc::new(AtomicU64::new(0));
+            let (theirs, clock) = (Arc::clone(&world), Arc::clone(&time));
+            let supervisor = loom::thread::spawn(move || {
+                clock.store(1, Ordering::Relaxed);
+                let now = clock.load(Ordering::Relaxed);
+                full_fence();
+                (now >= 1).then(|| theirs.queued.load(Ordering::Relaxed))
+            });
+            world.queued.store(true, Ordering::Relaxed);
+            let leaves = world.seat.is_watched() && time.load(Ordering::Relaxed) < 1;
+            let sees = supervisor.join().unwrap();
+            assert!(!leaves || sees == Some(true), "nobody is told, nobody looks");
+        });
+    }
+
     #[test]
     fn a_look_in_passing_sends_nobody_to_bed() {
         check(3, || {
