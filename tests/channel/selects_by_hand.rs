@@ -282,3 +282,41 @@ fn a_message_that_nobody_completes_is_forgotten() {
     // SAFETY: the count that was forgotten, so that no leak is reported.
     unsafe { Arc::decrement_strong_count(Arc::as_ptr(&message)) };
 }
+
+/// More cases than are noted in one word, of both kinds, each chosen while the select waits.
+#[test]
+fn of_a_hundred_cases_each_has_its_own_effect() {
+    everywhere(|one, two| {
+        let channels: Vec<_> = (0..100).map(|_| bounded::<usize>(0)).collect();
+        let ours = channels.clone();
+        let asks = one.go(move || {
+            for expected in 0..100 {
+                let mut select = Select::new_biased();
+                for (i, (s, r)) in ours.iter().enumerate() {
+                    if i % 2 == 0 {
+                        select.recv(r)
+                    } else {
+                        select.send(s)
+                    };
+                }
+                let operation = select.select();
+                assert_eq!(operation.index(), expected);
+                let (s, r) = &ours[expected];
+                match expected % 2 {
+                    0 => assert_eq!(operation.recv(r), Ok(expected)),
+                    _ => assert_eq!(operation.send(s, expected), Ok(())),
+                }
+            }
+        });
+        let answers = two.go(move || {
+            for (i, (s, r)) in channels.iter().enumerate() {
+                match i % 2 {
+                    0 => s.send(i).unwrap(),
+                    _ => assert_eq!(r.recv(), Ok(i)),
+                }
+            }
+        });
+        asks.join();
+        answers.join();
+    });
+}
