@@ -107,6 +107,40 @@ fn sockets_and_timers_have_their_turn_every_128_dispatches() {
     });
 }
 
+/// A budget that is used up takes ten microseconds: 128 of them are too many for a socket. The others here run
+/// for so short a time that the clock has no part in it.
+#[test]
+fn sockets_and_timers_have_their_turn_every_16_budgets() {
+    const BUDGETS: u64 = 320;
+    const OTHERS: u64 = 12;
+    within(LONG, || {
+        let figures = here(|| {
+            let over = Arc::new(AtomicBool::new(false));
+            let yields = |over: Arc<AtomicBool>| {
+                move || {
+                    while !over.load(Ordering::SeqCst) {
+                        volt::yield_now();
+                    }
+                }
+            };
+            let others = [(); OTHERS as usize].map(|()| volt::go(yields(Arc::clone(&over))));
+            let (sender, receiver) = volt::channel::bounded(1);
+            while stats().total.budget_yields < BUDGETS {
+                for _ in 0..100 {
+                    sender.send(1).unwrap();
+                    assert_eq!(receiver.recv(), Ok(1));
+                }
+            }
+            over.store(true, Ordering::SeqCst);
+            others.into_iter().for_each(|other| other.join().unwrap());
+            stats().total
+        });
+        // One that uses its budget up counts for eight dispatches, the others for one.
+        let expected = (8 + OTHERS) * BUDGETS / 128;
+        assert!(figures.ticks >= expected && figures.polls >= expected, "{figures:?}");
+    });
+}
+
 #[test]
 fn a_sleeper_wakes_beside_one_that_is_never_out_of_work() {
     within(LONG, || {

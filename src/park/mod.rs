@@ -372,14 +372,14 @@ pub(crate) fn yield_now() {
 pub(crate) fn charge(fiber: FiberPtr) {
     let seat = fiber::seat();
     // SAFETY: a fiber runs on a worker; the seat is valid until the next switch.
-    let left = unsafe { &(*seat).operations };
-    match left.get() {
-        0 => {
+    let seat = unsafe { &*seat };
+    match seat.operations() {
+        0 if !seat.goes_on() => {
             scheduler::count_budget_yield();
             // SAFETY: the calling fiber, on its worker. A new dispatch brings a new budget.
             unsafe { scheduler::yield_now(fiber) };
         }
-        n => left.set(n - 1),
+        _ => seat.charge(),
     }
 }
 
@@ -395,10 +395,10 @@ pub(crate) fn charge_caller() -> Caller {
     let seat = fiber::seat();
     // SAFETY: valid until the next switch, and not used after it.
     if let Some(seat) = unsafe { seat.as_ref() } {
-        match (seat.current(), seat.operations.get()) {
+        match (seat.current(), seat.operations()) {
             (None, _) => {}
             (Some(_), 0) => return charge_last(),
-            (Some(_), n) => seat.operations.set(n - 1),
+            (Some(_), _) => seat.charge(),
         }
     }
     // SAFETY: as `fiber::caller`; there was no switch.
@@ -418,11 +418,11 @@ fn charge_last() -> Caller {
 pub(crate) fn try_charge() -> bool {
     // SAFETY: valid until the next switch, and not used after it.
     let Some(seat) = (unsafe { fiber::seat().as_ref() }) else { return true };
-    match (seat.current(), seat.operations.get()) {
+    match (seat.current(), seat.operations()) {
         (None, _) => true,
-        (Some(_), 0) => false,
-        (Some(_), n) => {
-            seat.operations.set(n - 1);
+        (Some(_), 0) if !seat.goes_on() => false,
+        (Some(_), _) => {
+            seat.charge();
             true
         }
     }

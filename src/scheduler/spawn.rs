@@ -137,8 +137,10 @@ pub(crate) fn is_here(shared: &Shared) -> bool {
 #[cold]
 pub(crate) fn count_budget_yield() {
     // SAFETY: valid until the next switch; none comes here.
-    if let Some(worker) = unsafe { Worker::current().as_ref() } {
-        worker.core().into_iter().for_each(|core| core.stats.budget_yields.add(1));
+    let Some(worker) = (unsafe { Worker::current().as_ref() }) else { return };
+    if let Some(core) = worker.core() {
+        core.stats.budget_yields.add(1);
+        worker.own_in(core).tick.budget_used_up();
     }
 }
 

@@ -23,6 +23,9 @@ use std::time::Duration;
 
 /// Dispatches in one tick.
 pub(crate) const DISPATCHES: u32 = 128;
+/// For so many counts one in which a fiber uses up its budget, by operations without a wait: that takes ten
+/// microseconds or more, 128 of which are long for a socket, and the estimate hardly sees a few among many.
+const USED_UP: u32 = 8;
 /// At most so many dispatches lie between two glances.
 const GLANCE: u32 = 32;
 /// About so long, where fibers run for longer than a 32nd of it. A glance takes a thousandth.
@@ -190,6 +193,18 @@ impl Tick {
         self.due();
         self.until_tick = 0;
         self.rearm();
+    }
+
+    /// The running fiber has used up its budget.
+    pub(crate) fn budget_used_up(&mut self) {
+        let glances_next = self.armed == 0;
+        self.book();
+        self.until_tick = self.until_tick.saturating_sub(USED_UP - 1);
+        self.until_look = self.until_look.saturating_sub(USED_UP - 1);
+        self.rearm();
+        if glances_next {
+            self.glance_next();
+        }
     }
 
     /// What is due.

@@ -37,11 +37,11 @@ fn holds_off(bench: &Bench<'_>) -> bool {
 
 #[test]
 fn a_worker_that_stands_still_is_robbed() {
-    let mut look = Look::new(mark(0, 1, 7), PATIENCE);
+    let mut look = Look::new(mark(0, 1, 7), 2 * PATIENCE);
     assert!(look.goes_on(at(1), 7) && look.goes_on(at(5), 7));
     assert!(look.goes_on(at(5), 8), "it went on");
-    assert!(look.goes_on(at(14), 8));
-    assert!(!look.goes_on(at(15), 8), "ten microseconds");
+    assert!(look.goes_on(at(24), 8));
+    assert!(!look.goes_on(at(25), 8), "twenty microseconds");
 }
 
 /// The one that stands still may be waiting for the thief's processor.

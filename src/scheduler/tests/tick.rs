@@ -113,6 +113,19 @@ impl Clocked {
     }
 }
 
+/// Who waits for a socket does not wait for 128 turns of ten microseconds.
+#[test]
+fn a_used_up_budget_counts_for_eight_dispatches() {
+    let mut clocked = Clocked::new(US, None);
+    let mut turns = 0;
+    while clocked.dispatches(QUIET) {
+        clocked.tick.budget_used_up();
+        turns += 1;
+    }
+    assert!(clocked.tick.due().tick);
+    assert_eq!(turns, DISPATCHES / 8);
+}
+
 #[test]
 fn a_tick_is_128_dispatches() {
     let mut tick = Tick::new(at(0), Some(1000));
