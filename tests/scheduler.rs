@@ -107,6 +107,29 @@ fn sockets_and_timers_have_their_turn_every_128_dispatches() {
     });
 }
 
+/// Each, and when the turn is over: whatever others think of what a worker does is from there.
+#[test]
+fn the_operations_of_a_fiber_are_counted() {
+    const EACH: u64 = 10_000;
+    within(LONG, || {
+        let (before, after) = here(|| {
+            let before = stats().total;
+            let fiber = volt::go(|| {
+                let (sender, receiver) = volt::channel::bounded(1);
+                for i in 0..EACH {
+                    sender.send(i).unwrap();
+                    assert_eq!(receiver.recv(), Ok(i));
+                }
+            });
+            fiber.join().unwrap();
+            (before, stats().total)
+        });
+        // The one before which it yields brings a budget of its own.
+        let operations = after.operations - before.operations + after.budget_yields;
+        assert!(operations.abs_diff(2 * EACH) <= 100, "{before:?}, {after:?}");
+    });
+}
+
 /// A budget that is used up takes ten microseconds: 128 of them are too many for a socket. The others here run
 /// for so short a time that the clock has no part in it.
 #[test]

@@ -38,8 +38,8 @@ pub(crate) struct Seat {
     operations: Cell<u32>,
     /// When the running fiber's first leg ended; 0 before. Both are set by one store.
     warm: Cell<u32>,
-    /// Operations that fibers were charged for here, up to the present leg.
-    charged: Cell<u32>,
+    /// Operations of the running fiber's earlier legs.
+    earlier: Cell<u32>,
     /// Empty control blocks.
     pub(super) blocks: Blocks,
     /// What deadlines are reckoned from.
@@ -52,7 +52,7 @@ impl Seat {
             current: AtomicPtr::new(ptr::null_mut()),
             operations: Cell::new(LEG),
             warm: Cell::new(0),
-            charged: Cell::new(0),
+            earlier: Cell::new(0),
             blocks: Blocks::new(),
             clock: TscClock::new(),
         }
@@ -67,8 +67,9 @@ impl Seat {
     #[inline(always)]
     pub(crate) fn set_current(&self, fiber: Option<FiberPtr>) {
         self.current.store(fiber.map_or(ptr::null_mut(), FiberPtr::as_ptr), Ordering::Relaxed);
-        self.begin_leg();
+        self.operations.set(LEG);
         self.warm.set(0);
+        self.earlier.set(0);
     }
 
     /// Operations left of the leg.
@@ -83,12 +84,6 @@ impl Seat {
         self.operations.set(self.operations.get() - 1);
     }
 
-    #[inline(always)]
-    fn begin_leg(&self) {
-        self.charged.set(self.charged());
-        self.operations.set(LEG);
-    }
-
     /// The running fiber's leg is over. True if it has another one; else it must yield.
     #[cold]
     pub(crate) fn goes_on(&self) -> bool {
@@ -98,7 +93,8 @@ impl Seat {
             self.warm.set(now);
         }
         if goes_on {
-            self.begin_leg();
+            self.earlier.set(self.charged());
+            self.operations.set(LEG);
         }
         goes_on
     }
@@ -116,13 +112,13 @@ impl Seat {
         }
         let operations = operations.min(self.operations.get());
         self.operations.set(self.operations.get() - operations);
-        self.charged.set(self.charged.get().wrapping_sub(operations));
+        self.earlier.set(self.earlier.get().wrapping_sub(operations));
     }
 
-    /// Operations that fibers were charged for here, up to now. It wraps around.
+    /// Operations that the running fiber was charged for since it was dispatched.
     #[inline(always)]
     pub(crate) fn charged(&self) -> u32 {
-        self.charged.get().wrapping_add(LEG).wrapping_sub(self.operations.get())
+        self.earlier.get().wrapping_add(LEG).wrapping_sub(self.operations.get())
     }
 }
 

@@ -124,14 +124,14 @@ impl Look {
         Look { began: began.at, patience, moved: began, gave_way: false, middle: began }
     }
 
-    /// Is it still better left alone? `dispatched` is how far it is.
-    pub(super) fn goes_on(&mut self, now: Moment, dispatched: u64) -> bool {
-        if dispatched != self.moved.dispatched {
-            self.moved = Mark { at: now, dispatched, ..self.moved };
+    /// Is it still better left alone? `work` is how far it is.
+    pub(super) fn goes_on(&mut self, now: Moment, work: u64) -> bool {
+        if work != self.moved.work {
+            self.moved = Mark { at: now, work, ..self.moved };
             self.gave_way = false;
         }
         if now.since(self.began) <= self.patience / 2 {
-            self.middle = Mark { at: now, dispatched, ..self.middle };
+            self.middle = Mark { at: now, work, ..self.middle };
         }
         now.since(self.moved.at) < STANDS && !self.is_over(now)
     }
@@ -179,14 +179,14 @@ impl Worker<'_> {
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (mut now, mut dispatched) = (start, victim.stats.dispatched.get());
+        let (mut now, mut work) = (start, victim.stats.work());
         let own = self.own();
         let patience = own.patience.again(now, worth, self.shared.config.workers);
         if patience >= MEASURED {
             own.steals.begins_to_measure(now);
         }
-        let mut look = Look::new(Mark { at: now, from: victim.index, dispatched }, patience);
-        while look.goes_on(now, dispatched)
+        let mut look = Look::new(Mark { at: now, from: victim.index, work }, patience);
+        while look.goes_on(now, work)
             && !self.has_better_to_do(victim, worth)
             && !self.shared.idle.is_parked(victim.index)
         {
@@ -195,19 +195,19 @@ impl Worker<'_> {
                 false => (0..SPINS).for_each(|_| std::hint::spin_loop()),
             }
             // In this order: one that loses its processor in between, at the end, takes the other for slower, not for faster.
-            (dispatched, now) = (victim.stats.dispatched.get(), Moment::now());
+            (work, now) = (victim.stats.work(), Moment::now());
         }
         self.shared.holding_off.store(false, Ordering::Relaxed);
-        self.has_looked_on(&look, now, dispatched);
+        self.has_looked_on(&look, now, work);
         self.own().tick.leave_out(now.since(start));
     }
 
     /// Until `now`, when the one it looked on at was so far.
-    pub(super) fn has_looked_on(&self, look: &Look, now: Moment, dispatched: u64) {
+    pub(super) fn has_looked_on(&self, look: &Look, now: Moment, work: u64) {
         if look.is_over(now) {
             let own = self.own();
             own.patience.ends(now);
-            look.measures().into_iter().for_each(|from| own.steals.measured(from, now, dispatched));
+            look.measures().into_iter().for_each(|from| own.steals.measured(from, now, work));
         }
     }
 
@@ -215,8 +215,8 @@ impl Worker<'_> {
     /// sockets (see the module).
     fn last_steal(&self, now: Moment) -> (usize, Worth) {
         let robbed = self.own().steals.robbed();
-        let theirs = self.shared.cores.get(robbed).stats.dispatched.get();
-        let own = self.held().stats.dispatched.get();
+        let theirs = self.shared.cores.get(robbed).stats.work();
+        let own = self.held().stats.work();
         let worth = self.own().steals.judge(now, theirs, own);
         (robbed, Worth { short: worth.short && !self.shared.driver.has_sources(), ..worth })
     }

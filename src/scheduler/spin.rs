@@ -62,16 +62,13 @@ struct Spin {
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: u64,
-    /// Operations that were charged for.
-    charged: u32,
-    dispatched: u64,
+    work: u64,
 }
 
 impl Mark {
     /// Operations and waits since then, one at least.
     fn operations_until(self, now: Mark) -> u64 {
-        let waits = now.dispatched.saturating_sub(self.dispatched);
-        (u64::from(now.charged.wrapping_sub(self.charged)) + waits).max(1)
+        now.work.saturating_sub(self.work).max(1)
     }
 }
 
@@ -162,11 +159,16 @@ impl Worker<'_> {
             && !shared.is_stopping()
     }
 
+    /// How much it has done, with what the running fiber has.
+    fn work_on(&self, core: &Core) -> u64 {
+        core.stats.work() + u64::from(self.seat.charged())
+    }
+
     pub(super) fn begins_to_spin(&self, core: &Core) -> bool {
-        let (charged, dispatched) = (self.seat.charged(), core.stats.dispatched.get());
+        let work = self.work_on(core);
         let spins = &mut self.own_in(core).spins;
         spins.begin_anew(self.shared.invitations.load(Ordering::Relaxed));
-        spins.begins(Mark { at: stamp(), charged, dispatched })
+        spins.begins(Mark { at: stamp(), work })
     }
 
     /// On the worker's own flow: the fiber that was left waits, if it does. If its wait ends meanwhile it is the next to run.
@@ -207,11 +209,11 @@ impl Worker<'_> {
             took = stamp().wrapping_sub(start);
         }
         spinning.fetch_sub(1, Ordering::Relaxed);
-        let (charged, dispatched) = (self.seat.charged(), core.stats.dispatched.get());
+        let work = self.work_on(core);
         let own = self.own_in(core);
         own.tick.leave_out(from_stamps(took));
         if !waiting {
-            own.spins.ended(took, Mark { at: start.wrapping_add(took), charged, dispatched });
+            own.spins.ended(took, Mark { at: start.wrapping_add(took), work });
         } else if alone && own.spins.judge(false) {
             own.vigil.call();
         }
@@ -223,13 +225,12 @@ impl Worker<'_> {
 mod tests {
     use super::*;
 
-    const START: Mark = Mark { at: 1 << 40, charged: u32::MAX, dispatched: 7 };
+    const START: Mark = Mark { at: 1 << 40, work: 7 };
     const TOOK: u64 = in_stamps(Duration::from_micros(1));
 
     impl Mark {
         fn later(self, time: u64, operations: u32, waits: u64) -> Mark {
-            let charged = self.charged.wrapping_add(operations);
-            Mark { at: self.at + time, charged, dispatched: self.dispatched + waits }
+            Mark { at: self.at + time, work: self.work + u64::from(operations) + waits }
         }
     }
 

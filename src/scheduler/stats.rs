@@ -80,6 +80,9 @@ counters! {
     finished,
     /// Times that a fiber was given the processor.
     dispatched,
+    /// Operations that could have waited, and did not or were tried first: each time that a fiber was charged for
+    /// one. Those of a fiber are counted when it waits, yields or ends.
+    operations,
     /// Fibers taken from other workers.
     stolen,
     /// Other workers' rings looked at.
@@ -124,4 +127,11 @@ counters! {
     threads_started,
     /// Threads that the system refused.
     threads_refused,
+}
+
+impl Stats {
+    /// How much the worker has done, as far as that can be told of what fibers do.
+    pub(crate) fn work(&self) -> u64 {
+        self.dispatched.get() + self.operations.get()
+    }
 }

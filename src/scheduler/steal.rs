@@ -31,9 +31,9 @@ impl Worker<'_> {
         let (fiber, victim) = others.take(attempts).find_map(|victim| {
             self.steal_from(self.shared.cores.get(victim)).map(|fiber| (fiber, victim))
         })?;
-        let dispatched = self.shared.cores.get(victim).stats.dispatched.get();
-        let mark = Mark { at: Moment::now(), from: victim, dispatched };
-        self.own().steals.stole(mark, self.held().stats.dispatched.get());
+        let work = self.shared.cores.get(victim).stats.work();
+        let mark = Mark { at: Moment::now(), from: victim, work };
+        self.own().steals.stole(mark, self.held().stats.work());
         Some(fiber)
     }
 

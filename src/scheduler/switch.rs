@@ -99,8 +99,7 @@ impl Worker<'_> {
             && !self.shared.config.force_migrate
             && self.may_dispatch(core);
         if alone {
-            core.stats.dispatched.add(1);
-            self.seat.set_current(Some(fiber));
+            self.dispatches(core, Some(fiber));
         }
         alone
     }
@@ -145,8 +144,7 @@ impl Worker<'_> {
     fn choose_on(&self, core: &Core) -> Context {
         core.gate.enter();
         let next = self.choose_fiber(core);
-        core.stats.dispatched.add(u64::from(next.is_some()));
-        self.seat.set_current(next);
+        self.dispatches(core, next);
         core.gate.exit();
         match next {
             Some(fiber) => {
@@ -165,8 +163,7 @@ impl Worker<'_> {
         if !ready {
             self.next.set(Some(fiber));
         }
-        core.stats.dispatched.add(u64::from(ready));
-        self.seat.set_current(ready.then_some(fiber));
+        self.dispatches(core, ready.then_some(fiber));
         core.gate.exit();
         if !ready {
             // SAFETY: the worker's flow is suspended while a fiber runs.
@@ -447,8 +444,7 @@ impl Worker<'_> {
             core.gate.enter();
             // SAFETY: the stack is this flow's, still in use.
             next = self.choose_for(core, unsafe { flow.stack.as_ref() }.size());
-            core.stats.dispatched.add(u64::from(next.is_some()));
-            self.seat.set_current(next);
+            self.dispatches(core, next);
             core.gate.exit();
         }
         let to = match next {

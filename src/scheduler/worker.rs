@@ -269,16 +269,34 @@ impl Worker<'_> {
         self.run_post();
     }
 
+    /// The turn of whoever ran is over, and `next` has the processor.
+    #[inline(always)]
+    pub(super) fn dispatches(&self, core: &Core, next: Option<FiberPtr>) {
+        core.stats.dispatched.add(u64::from(next.is_some()));
+        self.ends_turn(core);
+        self.seat.set_current(next);
+    }
+
+    /// Counts what the fiber has done that leaves.
+    #[inline(always)]
+    fn ends_turn(&self, core: &Core) {
+        core.stats.operations.add(self.seat.charged().into());
+    }
+
     /// Sets who runs here, for the fiber itself and for the supervisor.
     #[inline]
     pub(super) fn set_running(&self, fiber: Option<FiberPtr>) {
         match self.core() {
             Some(core) => {
                 core.gate.enter();
+                self.ends_turn(core);
                 self.seat.set_current(fiber);
                 core.gate.exit();
             }
-            None => self.seat.set_current(fiber),
+            None => {
+                self.shared.outside.operations.add_shared(self.seat.charged().into());
+                self.seat.set_current(fiber);
+            }
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What a steal was worth: whether thief and victim got on faster than the victim would have alone.
 //!
-//! What fibers do is not known, but how many are dispatched. From a steal until the thief searches again that is what
-//! the *two* have done in that time. What the victim does *alone* is seen in the second half of a look of [`MEASURED`]
-//! or more, in which this thief carries nothing away: in the first half it gets its lines of the cache back. If the
-//! two were not faster by a [`GAIN`], the steal was slow. That is said only where both went on from fiber to fiber in less
-//! than [`FLOWING`], since otherwise dispatches are no measure of work. A thief that steals often looks on for that, after
-//! [`MEASURE`] and, where steals pay, up to [`MEASURE_MOST`]: from a twelfth of its time down to a four-hundredth.
+//! What fibers do is not known, but how many are dispatched, and for what operations they are charged. The sum is taken
+//! for their *work*. (Dispatches alone will not do: where two workers exchange messages each one may cost a wait, and
+//! one alone takes sixteen between two of them.) From a steal until the thief searches again that is what the *two* have
+//! done in that time. What the victim does *alone* is seen in the second half of a look of [`MEASURED`] or more, in which
+//! this thief carries nothing away: in the first half it gets its lines of the cache back. If the two were not faster by a
+//! [`GAIN`], the steal was slow. That is said only where both went on from one to the next in less than [`FLOWING`], since
+//! otherwise that is no measure. A thief that steals often looks on for that, after [`MEASURE`] and, where steals pay, up
+//! to [`MEASURE_MOST`]: from a twelfth of its time down to a four-hundredth.
 //!
 //! Where others rob the victim during a look, the one alone seems slower than it is, and steals seem to pay, as they are
 //! taken to where nothing is known.
@@ -53,33 +55,31 @@ pub(super) struct Mark {
     pub(super) at: Moment,
     /// Its core.
     pub(super) from: usize,
-    pub(super) dispatched: u64,
+    /// Dispatches and operations.
+    pub(super) work: u64,
 }
 
 impl Mark {
-    fn until(self, now: Moment, dispatched: u64) -> Speed {
-        Speed {
-            dispatched: dispatched.saturating_sub(self.dispatched),
-            nanos: now.since(self.at).as_nanos() as u64,
-        }
+    fn until(self, now: Moment, work: u64) -> Speed {
+        Speed { work: work.saturating_sub(self.work), nanos: now.since(self.at).as_nanos() as u64 }
     }
 }
 
-/// Dispatches in some time.
+/// Work in some time.
 #[derive(Clone, Copy, Debug)]
 struct Speed {
-    dispatched: u64,
+    work: u64,
     nanos: u64,
 }
 
 impl Speed {
     fn pays_beside(self, alone: Speed) -> bool {
-        let (both, alone) = (self.dispatched * alone.nanos, alone.dispatched * self.nanos);
+        let (both, alone) = (self.work * alone.nanos, alone.work * self.nanos);
         both >= alone + alone / GAIN
     }
 
     fn flows(self) -> bool {
-        self.dispatched * FLOWING > self.nanos
+        self.work * FLOWING > self.nanos
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Steals {
 
 impl Steals {
     pub(super) fn new() -> Steals {
-        let last = Mark { at: Moment::PAST, from: 0, dispatched: 0 };
+        let last = Mark { at: Moment::PAST, from: 0, work: 0 };
         let (measured, every, fresh) = (Moment::PAST, MEASURE, false);
         Steals { last, own: 0, judged: None, alone: None, measured, every, fresh, count: 0 }
     }
@@ -142,8 +142,8 @@ impl Steals {
             return Worth::default();
         }
         let theirs = self.last.until(now, theirs);
-        let own = Speed { dispatched: own.saturating_sub(self.own), ..theirs };
-        let both = Speed { dispatched: theirs.dispatched + own.dispatched, ..theirs };
+        let own = Speed { work: own.saturating_sub(self.own), ..theirs };
+        let both = Speed { work: theirs.work + own.work, ..theirs };
         let alone = self.alone.filter(|(core, _)| *core == self.last.from);
         let slower = alone.is_some_and(|(_, alone)| !both.pays_beside(alone));
         let slow = slower && theirs.flows() && own.flows();
@@ -163,8 +163,8 @@ impl Steals {
     }
 
     /// So far that one came alone since `from`, as far as the thief knows.
-    pub(super) fn measured(&mut self, from: Mark, now: Moment, dispatched: u64) {
-        self.alone = Some((from.from, from.until(now, dispatched)));
+    pub(super) fn measured(&mut self, from: Mark, now: Moment, work: u64) {
+        self.alone = Some((from.from, from.until(now, work)));
         (self.measured, self.fresh, self.count) = (now, true, 0);
     }
 }

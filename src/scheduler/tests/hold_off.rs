@@ -18,8 +18,8 @@ fn at(micros: u64) -> Moment {
     Moment::from_nanos(1_000_000_000 + micros * 1_000)
 }
 
-fn mark(micros: u64, from: usize, dispatched: u64) -> Mark {
-    Mark { at: at(micros), from, dispatched }
+fn mark(micros: u64, from: usize, work: u64) -> Mark {
+    Mark { at: at(micros), from, work }
 }
 
 fn set_pace(core: &Core, nanos: u64) {
@@ -110,7 +110,7 @@ fn a_long_look_measures_from_its_middle_on() {
     }
     let middle = look.measures().unwrap();
     let half = long / 2;
-    assert_eq!((middle.at, middle.from, middle.dispatched), (at(half), 1, 100 + half));
+    assert_eq!((middle.at, middle.from, middle.work), (at(half), 1, 100 + half));
     assert!(Look::new(mark(0, 1, 0), MEASURED - Duration::from_micros(1)).measures().is_none());
 }
 
@@ -197,14 +197,15 @@ fn who_may_not_search_does_not_judge_after_its_sleep() {
 }
 
 /// Does worker 0 hold off from core 1, which it has robbed so often, if that one alone is that fast, and the two
-/// have dispatched a thousand each since then? Its ring is worth a steal by its length.
+/// have done a thousand each since then, dispatches or operations? Its ring is worth a steal by its length.
 fn holds_off_after(bench: &Bench<'_>, often: u32, alone: u64) -> bool {
-    [0, 1].iter().for_each(|index| bench.core(*index).stats.dispatched.add(1_000));
+    bench.core(0).stats.dispatched.add(1_000);
+    bench.core(1).stats.operations.add(1_000);
     // Where the thread loses its processor for long in between, that was not much.
     (0..1_000).any(|_| {
         let mut steals = Steals::new();
         steals.measured(mark(0, 1, 0), at(1), alone);
-        let last = Mark { at: Moment::now(), from: 1, dispatched: 0 };
+        let last = Mark { at: Moment::now(), from: 1, work: 0 };
         (0..often).for_each(|_| steals.stole(last, 0));
         bench.workers[0].own().steals = steals;
         holds_off(bench)
@@ -238,10 +239,10 @@ fn who_steals_often_measures_now_and_then() {
             what(steals.judge(at(now.get()), every, every))
         })
     };
-    let measured = |steals: &mut Steals, dispatched| {
+    let measured = |steals: &mut Steals, work| {
         steals.begins_to_measure(at(now.get()));
         let from = now.replace(now.get() + 100);
-        steals.measured(mark(from, 1, 0), at(now.get()), dispatched);
+        steals.measured(mark(from, 1, 0), at(now.get()), work);
     };
     let unknown = |worth: Worth| worth.unknown;
     assert_eq!(steals_until(&mut steals, 20, unknown), Some(32), "it has never measured");
