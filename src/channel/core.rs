@@ -1,7 +1,7 @@
-//! A channel: its state under a lock, the counts of its handles, and the waits of plain sends and
-//! receives. Those of selects are in `engine`.
+//! A channel: its state under a lock, the counts of its handles, and the wait of a send or a receive. Those are in
+//! `plain`, and selects in `engine`.
 
-use super::error::{RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::error::{SendError, TryRecvError, TrySendError};
 use super::node::{End, Lost, Node, Party, Wakes};
 use super::state::{Collected, Received, Sent, Side, State};
 use crate::cancel;
@@ -9,7 +9,7 @@ use crate::fiber;
 use crate::park::{self, Late, Outcome, Parking, Wait, WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
-use crate::primitives::sync::{BiasedGuard, BiasedLock, Caller};
+use crate::primitives::sync::{BiasedGuard, BiasedLock};
 use crate::util::drop_all::drop_all;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
@@ -30,20 +30,14 @@ pub(super) type Locked<'a, T> = BiasedGuard<'a, State<T, WaiterPtr>>;
 
 /// What the handles of one channel share.
 pub(super) struct Core<T> {
-    state: BiasedLock<State<T, WaiterPtr>>,
+    pub(super) state: BiasedLock<State<T, WaiterPtr>>,
     capacity: Option<usize>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
 }
 
-const SEND: &str = "send to a channel";
-const RECEIVE: &str = "receive from a channel";
-
-/// Why a send did not take effect; the message is where it was.
-enum Unsent {
-    TimedOut,
-    Disconnected,
-}
+pub(super) const SEND: &str = "send to a channel";
+pub(super) const RECEIVE: &str = "receive from a channel";
 
 #[inline]
 pub(super) fn is_over(deadline: Option<Moment>) -> bool {
@@ -122,67 +116,6 @@ impl<T> Core<T> {
         }
     }
 
-    #[inline]
-    pub(super) fn send(
-        &self,
-        message: T,
-        deadline: Option<Moment>,
-    ) -> Result<(), SendTimeoutError<T>> {
-        let caller = park::charge_caller();
-        let mut message = Unwound(ManuallyDrop::new(message));
-        // SAFETY: it holds a message, and is left alone until the answer is there.
-        let sent = unsafe { self.send_from(caller, &raw mut *message.0, deadline) };
-        let mut take = || {
-            // SAFETY: it was not sent, so it is still here; the guard is forgotten below.
-            unsafe { ManuallyDrop::take(&mut message.0) }
-        };
-        let result = match sent {
-            Ok(()) => Ok(()),
-            Err(Unsent::TimedOut) => Err(SendTimeoutError::Timeout(take())),
-            Err(Unsent::Disconnected) => Err(SendTimeoutError::Disconnected(take())),
-        };
-        std::mem::forget(message);
-        result
-    }
-
-    /// Waits until the message in `from` is sent. When it unwinds, the message is still there.
-    ///
-    /// # Safety
-    ///
-    /// `from` holds a message and stays; `Ok` means that it has been moved out.
-    #[inline]
-    unsafe fn send_from(
-        &self,
-        caller: Caller,
-        from: *mut T,
-        deadline: Option<Moment>,
-    ) -> Result<(), Unsent> {
-        let mut wakes = Wakes::new();
-        let mut state = self.state.lock(caller);
-        // SAFETY: passed on.
-        match unsafe { state.send(from, &mut wakes) } {
-            Sent::Done => {
-                drop(state);
-                deliver(wakes);
-                return Ok(());
-            }
-            Sent::Disconnected => return Err(Unsent::Disconnected),
-            Sent::Full if is_over(deadline) => {
-                drop(state);
-                give_up(SEND);
-                return Err(Unsent::TimedOut);
-            }
-            Sent::Full => {}
-        }
-        // SAFETY: the send was not possible, under this lock.
-        match unsafe { self.wait(state, Side::Send, from.cast(), deadline) } {
-            Ok(End::Done) => Ok(()),
-            Ok(_) => Err(Unsent::Disconnected),
-            Err(Outcome::Cancelled) => cancel::unwind(),
-            Err(_) => Err(Unsent::TimedOut),
-        }
-    }
-
     /// Sends by a promise, which ends with this.
     pub(super) fn keep(&self, message: T) -> Result<(), SendError<T>> {
         let mut message = ManuallyDrop::new(message);
@@ -230,69 +163,6 @@ impl<T> Core<T> {
         Ok(unsafe { message.assume_init() })
     }
 
-    #[inline]
-    pub(super) fn recv(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
-        let caller = park::charge_caller();
-        let mut message = MaybeUninit::uninit();
-        // SAFETY: room for a message, which stays.
-        unsafe { self.recv_into(caller, message.as_mut_ptr(), deadline)? };
-        // SAFETY: so says the answer.
-        Ok(unsafe { message.assume_init() })
-    }
-
-    /// Waits until there is a message, and puts it into `to`.
-    ///
-    /// # Safety
-    ///
-    /// `to` is room for a message and stays; `Ok` means that it holds one.
-    #[inline]
-    unsafe fn recv_into(
-        &self,
-        mut caller: Caller,
-        to: *mut T,
-        deadline: Option<Moment>,
-    ) -> Result<(), RecvTimeoutError> {
-        loop {
-            let mut wakes = Wakes::new();
-            let mut state = self.state.lock(caller);
-            // SAFETY: passed on.
-            let received = unsafe { state.receive(to, &mut wakes) };
-            let promised = match received {
-                Received::Done => {
-                    drop(state);
-                    deliver(wakes);
-                    return Ok(());
-                }
-                Received::Disconnected => return Err(RecvTimeoutError::Disconnected),
-                Received::Promised => {
-                    drop(state);
-                    deliver(wakes);
-                    true
-                }
-                Received::Empty if is_over(deadline) => {
-                    drop(state);
-                    give_up(RECEIVE);
-                    return Err(RecvTimeoutError::Timeout);
-                }
-                Received::Empty => {
-                    // SAFETY: the receive was not possible, under this lock.
-                    match unsafe { self.wait(state, Side::Receive, to.cast(), deadline) } {
-                        Ok(End::Done) => return Ok(()),
-                        Ok(End::Disconnected) => return Err(RecvTimeoutError::Disconnected),
-                        Ok(end) => end == End::Promised,
-                        Err(Outcome::Cancelled) => cancel::unwind(),
-                        Err(_) => return Err(RecvTimeoutError::Timeout),
-                    }
-                }
-            };
-            // SAFETY: passed on; the promise was made just now.
-            if promised && unsafe { self.collect(to) } {
-                return Ok(());
-            }
-            caller = fiber::caller();
-        }
-    }
-
     /// Waits for a message that was promised, which neither a time-out nor a cancel may end: its
     /// sender counts on this receiver. False if the sender withdrew.
     ///
@@ -323,7 +193,7 @@ impl<T> Core<T> {
     /// `state` is locked since the operation was found not possible; `slot` is as invariant 3 of
     /// `node.rs` says.
     #[inline(never)]
-    unsafe fn wait(
+    pub(super) unsafe fn wait(
         &self,
         mut state: Locked<'_, T>,
         side: Side,
@@ -391,16 +261,6 @@ impl<T> Core<T> {
 fn add(count: &AtomicUsize) {
     if count.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
         std::process::abort();
-    }
-}
-
-/// A message whose send is under way: dropped if the send unwinds.
-struct Unwound<T>(ManuallyDrop<T>);
-
-impl<T> Drop for Unwound<T> {
-    fn drop(&mut self) {
-        // SAFETY: dropped only when the send unwinds, which leaves the message here.
-        unsafe { ManuallyDrop::drop(&mut self.0) };
     }
 }
 

@@ -81,6 +81,7 @@ mod node;
 mod open;
 mod other;
 mod parcel;
+mod plain;
 mod receiver;
 mod registered;
 mod select;

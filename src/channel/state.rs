@@ -111,6 +111,32 @@ impl<T, W: Party> State<T, W> {
         self.queue.len() + self.promised >= self.capacity
     }
 
+    /// Sends the message in `from` if there is a place and nobody is to be told: in a stream, mostly. It neither
+    /// calls anything nor panics, so that it is small enough to stand in whoever sends.
+    ///
+    /// # Safety
+    ///
+    /// `from` holds a message; it has been moved if this is true.
+    #[inline(always)]
+    pub(super) unsafe fn send_quietly(&mut self, from: *mut T) -> bool {
+        let is_quiet =
+            self.receivers.is_empty() && self.receive_watchers.is_empty() && !self.disconnected;
+        // SAFETY: passed on.
+        is_quiet && !self.is_full() && unsafe { self.queue.push_in_place(from) }
+    }
+
+    /// Receives into `to` if there is a message and nobody is to be told; as [`send_quietly`](State::send_quietly).
+    ///
+    /// # Safety
+    ///
+    /// `to` is room for a message; it holds one if this is true.
+    #[inline(always)]
+    pub(super) unsafe fn receive_quietly(&mut self, to: *mut T) -> bool {
+        let is_quiet = self.senders.is_empty() && self.send_watchers.is_empty();
+        // SAFETY: passed on.
+        is_quiet && unsafe { self.queue.pop_in_place(to) }
+    }
+
     /// Sends the message in `from`, or leaves it there.
     ///
     /// # Safety

@@ -405,6 +405,21 @@ pub(crate) fn charge_caller() -> Caller {
     unsafe { Caller::of(seat) }
 }
 
+/// What `enter` has for the caller, who is charged for it; `None` also for one without operations left, or a plain
+/// thread.
+#[inline(always)]
+pub(crate) fn charge_for<R>(enter: impl FnOnce(Caller) -> Option<R>) -> Option<R> {
+    // SAFETY: valid until the next switch, and not used after it.
+    let seat = unsafe { fiber::seat().as_ref() }?;
+    if seat.operations() == 0 {
+        return None;
+    }
+    // SAFETY: as `fiber::caller`; there was no switch.
+    let entered = enter(unsafe { Caller::of(seat) })?;
+    seat.charge();
+    Some(entered)
+}
+
 #[cold]
 fn charge_last() -> Caller {
     if let Some(fiber) = current_fiber() {

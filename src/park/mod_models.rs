@@ -216,6 +216,10 @@ pub(crate) fn charge_caller() -> Caller {
     Caller::NONE
 }
 
+pub(crate) fn charge_for<R>(enter: impl FnOnce(Caller) -> Option<R>) -> Option<R> {
+    enter(Caller::NONE)
+}
+
 /// What a wait comes to whose deadline has passed.
 pub(crate) fn wait_for_no_time(_: &'static str) -> Outcome {
     if CANCELLED.with(Cell::get) { Outcome::Cancelled } else { Outcome::TimedOut }

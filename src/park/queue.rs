@@ -188,6 +188,7 @@ pub(crate) trait Source<'a> {
 }
 
 /// Waits in the queue of `source`, unless its `enter` says that there is no need to.
+#[inline]
 pub(crate) fn wait<'a, S: Source<'a>>(
     mut source: S,
     place: Place,

@@ -28,6 +28,12 @@ pub(crate) fn light() {
     }
 }
 
+/// As [`light`], after something that happens only where [`is_light`] has said yes.
+#[inline(always)]
+pub(crate) fn surely_light() {
+    super::sync::atomic::compiler_fence(Ordering::SeqCst);
+}
+
 /// Does the frequent side pay nothing?
 pub(crate) fn is_light() -> bool {
     EXPEDITED.load(Ordering::Relaxed)

@@ -4,6 +4,10 @@ pub(crate) fn light() {
     super::sync::full_fence();
 }
 
+pub(crate) fn surely_light() {
+    light();
+}
+
 pub(crate) fn is_light() -> bool {
     true
 }

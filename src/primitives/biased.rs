@@ -18,7 +18,7 @@
 //!
 //! The named thread stores to `inside` and loads `bias`; the revoker stores to `bias` and loads `inside`: a
 //! store-then-load race (Dekker) with one side that comes often and one that hardly ever does. The first has
-//! the light fence. The second comes in one of two ways:
+//! the light fence, which is light: nobody is given a bias otherwise. The second comes in one of two ways:
 //!
 //! - The named thread **gives up** the bias, by a compare-and-swap from its mark to [`NOBODY`], as soon as it
 //!   sees the mark: when it comes for the lock or leaves it. It is not inside then, and since one thread's
@@ -51,6 +51,7 @@ use super::sync::UnsafeCell;
 use super::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 /// Nobody has the bias. It is the address of no thread's, and differs from [`Caller::NONE`], who never has.
@@ -121,16 +122,24 @@ impl RawBiased {
     /// Returns what the owner stores to when it leaves.
     #[inline(always)]
     fn lock(&self, caller: Caller) -> &AtomicU8 {
-        if self.bias.load(Ordering::Relaxed) == caller.0 {
-            self.inside.store(IN, Ordering::Relaxed);
-            asymmetric::light();
-            if self.bias.load(Ordering::Relaxed) == caller.0 {
-                return &self.inside;
-            }
-            self.take_back(caller);
+        self.lock_by_bias(caller).unwrap_or_else(|| {
+            self.lock_plainly(caller);
+            self.raw.word()
+        })
+    }
+
+    #[inline(always)]
+    fn lock_by_bias(&self, caller: Caller) -> Option<&AtomicU8> {
+        if self.bias.load(Ordering::Relaxed) != caller.0 {
+            return None;
         }
-        self.lock_plainly(caller);
-        self.raw.word()
+        self.inside.store(IN, Ordering::Relaxed);
+        asymmetric::surely_light();
+        if self.bias.load(Ordering::Relaxed) == caller.0 {
+            return Some(&self.inside);
+        }
+        self.take_back(caller);
+        None
     }
 
     /// By the owner.
@@ -138,7 +147,11 @@ impl RawBiased {
     fn unlock(&self, caller: Caller, word: &AtomicU8) {
         const { assert!(OUT == RawLock::FREE) };
         word.store(OUT, Ordering::Release);
-        asymmetric::light();
+        if std::ptr::eq(word, &self.inside) {
+            asymmetric::surely_light();
+        } else {
+            asymmetric::light();
+        }
         if self.raw.has_sleepers() {
             self.wake(caller, word);
         }
@@ -295,6 +308,24 @@ impl<T> BiasedLock<T> {
     }
 }
 
+impl<T> BiasedLock<T> {
+    /// Takes the lock if the caller has the bias: some instructions, without a call that comes back.
+    #[inline(always)]
+    pub(crate) fn lock_by_bias(&self, caller: Caller) -> Option<BiasedGuard<'_, T>> {
+        self.raw.lock_by_bias(caller).map(|word| BiasedGuard { lock: self, caller, word })
+    }
+
+    /// The guard again.
+    ///
+    /// # Safety
+    ///
+    /// `held` is from a guard of this lock, on this thread, since when there was no switch.
+    #[inline(always)]
+    pub(crate) unsafe fn guard<'a>(&'a self, held: Held<'a, T>) -> BiasedGuard<'a, T> {
+        BiasedGuard { lock: self, caller: held.caller, word: held.word }
+    }
+}
+
 impl<T> fmt::Debug for BiasedLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BiasedLock").field("raw", &self.raw).finish_non_exhaustive()
@@ -306,6 +337,23 @@ pub(crate) struct BiasedGuard<'a, T> {
     lock: &'a BiasedLock<T>,
     caller: Caller,
     word: &'a AtomicU8,
+}
+
+/// What a guard knows besides its lock: two words, for a call that takes it along in registers. The lock stays
+/// taken until the guard is made again.
+#[must_use]
+pub(crate) struct Held<'a, T> {
+    caller: Caller,
+    word: &'a AtomicU8,
+    value: PhantomData<&'a mut T>,
+}
+
+impl<'a, T> BiasedGuard<'a, T> {
+    #[inline(always)]
+    pub(crate) fn hold(self) -> Held<'a, T> {
+        let guard = ManuallyDrop::new(self);
+        Held { caller: guard.caller, word: guard.word, value: PhantomData }
+    }
 }
 
 impl<T> Deref for BiasedGuard<'_, T> {

@@ -21,6 +21,7 @@ pub(crate) use Mutex as Lock;
 
 pub(crate) use super::biased::Caller;
 pub(crate) use MutexGuard as BiasedGuard;
+pub(crate) use MutexGuard as Held;
 
 /// As [`Lock`].
 #[derive(Debug)]
@@ -33,6 +34,20 @@ impl<T> BiasedLock<T> {
 
     pub(crate) fn lock(&self, _: Caller) -> BiasedGuard<'_, T> {
         self.0.lock()
+    }
+
+    pub(crate) fn lock_by_bias(&self, caller: Caller) -> Option<BiasedGuard<'_, T>> {
+        Some(self.lock(caller))
+    }
+
+    pub(crate) unsafe fn guard<'a>(&'a self, held: Held<'a, T>) -> BiasedGuard<'a, T> {
+        held
+    }
+}
+
+impl<'a, T> MutexGuard<'a, T> {
+    pub(crate) fn hold(self) -> Held<'a, T> {
+        self
     }
 }
 

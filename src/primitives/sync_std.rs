@@ -1,6 +1,6 @@
 //! Atomics, cells and locks from `std` and `parking_lot`.
 
-pub(crate) use super::biased::{BiasedGuard, BiasedLock, Caller};
+pub(crate) use super::biased::{BiasedGuard, BiasedLock, Caller, Held};
 pub(crate) use super::lock::Lock;
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::sync::Arc;

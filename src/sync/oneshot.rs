@@ -80,6 +80,7 @@ impl<T> Sender<T> {
     /// sender.send(1).unwrap();
     /// assert_eq!(receiver.try_recv(), Ok(1));
     /// ```
+    #[inline]
     pub fn send(mut self, value: T) -> Result<(), SendError<T>> {
         // It goes in the critical section in which it sends, not in another.
         let shared = self.0.take().expect(THERE);
@@ -126,6 +127,7 @@ impl<T> Receiver<T> {
     /// volt::go(move || sender.send(1));
     /// assert_eq!(receiver.recv(), Ok(1));
     /// ```
+    #[inline]
     pub fn recv(mut self) -> Result<T, RecvError> {
         let result = self.wait(None, Self::hang_up).map_err(|_| RecvError);
         // The sender has gone, with or without a value: nobody has to be told that this goes too.
@@ -177,6 +179,7 @@ impl<T> Receiver<T> {
         }
     }
 
+    #[inline]
     fn shared(&self) -> &Arc<Lock<Inner<T>>> {
         self.0.as_ref().expect(THERE)
     }
@@ -189,6 +192,7 @@ impl<T> Receiver<T> {
     }
 
     /// `cancelled` says whether a cancelled wait has got a value after all.
+    #[inline]
     fn wait(
         &self,
         deadline: Option<Moment>,

@@ -3,15 +3,16 @@
 //! A growing ring copies all that it holds each time, for milliseconds where that is a million, and under
 //! its owner's lock; and it stays as large as it ever was.
 
+use super::piece::Piece;
 use std::collections::VecDeque;
 
 /// See the module. While it is short it is one ring, and costs what that does.
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     /// What comes out next; empty only if all is.
-    first: VecDeque<T>,
+    first: Piece<T>,
     /// The others in order; none of them is empty.
-    rest: VecDeque<VecDeque<T>>,
+    rest: VecDeque<Piece<T>>,
     /// How many are in `rest`.
     behind: usize,
 }
@@ -20,17 +21,17 @@ pub(crate) struct Chunks<T> {
 const LIST_KEPT: usize = 64;
 
 impl<T> Chunks<T> {
-    /// Elements of one piece: 32 KiB of them, within reason.
+    /// Elements of one piece: 32 KiB of them or less, within reason. A power of two.
     const MOST: usize = match size_of::<T>() {
-        0 => usize::MAX,
+        0 => 1 << (usize::BITS - 1),
         size => {
             let most = (32 << 10) / size;
-            if most < 16 { 16 } else { most }
+            if most < 16 { 16 } else { 1 << most.ilog2() }
         }
     };
 
-    pub(crate) const fn new() -> Chunks<T> {
-        Chunks { first: VecDeque::new(), rest: VecDeque::new(), behind: 0 }
+    pub(crate) fn new() -> Chunks<T> {
+        Chunks { first: Piece::new(), rest: VecDeque::new(), behind: 0 }
     }
 
     #[inline]
@@ -52,13 +53,39 @@ impl<T> Chunks<T> {
         }
     }
 
+    /// Puts what `from` points at behind the others if that takes no memory; true if it has been moved.
+    ///
+    /// # Safety
+    ///
+    /// `from` holds a value, which may be moved out.
+    #[inline(always)]
+    pub(crate) unsafe fn push_in_place(&mut self, from: *const T) -> bool {
+        // SAFETY: passed on.
+        self.behind == 0 && unsafe { self.first.push_in_place(from) }
+    }
+
+    /// Moves the first one to `to`, if there is one and none of the others need move; true if so.
+    ///
+    /// # Safety
+    ///
+    /// `to` is room for a value.
+    #[inline(always)]
+    pub(crate) unsafe fn pop_in_place(&mut self, to: *mut T) -> bool {
+        if self.behind != 0 && self.first.len() < 2 {
+            return false;
+        }
+        let value = self.first.pop_front();
+        // SAFETY: by the caller.
+        value.map(|value| unsafe { to.write(value) }).is_some()
+    }
+
     #[inline(never)]
     fn push_behind(&mut self, value: T) {
         self.behind += 1;
         match self.rest.back_mut() {
             Some(last) if last.len() < Self::MOST => last.push_back(value),
             _ => {
-                let mut last = VecDeque::with_capacity(Self::MOST);
+                let mut last = Piece::with_places(Self::MOST);
                 last.push_back(value);
                 self.rest.push_back(last);
             }
@@ -103,7 +130,7 @@ mod tests {
 
     /// Room for elements, in all pieces.
     fn room<T>(chunks: &Chunks<T>) -> usize {
-        chunks.first.capacity() + chunks.rest.iter().map(VecDeque::capacity).sum::<usize>()
+        chunks.first.places() + chunks.rest.iter().map(Piece::places).sum::<usize>()
     }
 
     #[test]

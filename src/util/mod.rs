@@ -6,4 +6,5 @@ pub(crate) mod drop_all;
 pub(crate) mod ewma;
 pub(crate) mod few;
 pub(crate) mod list;
+mod piece;
 pub(crate) mod rng;
