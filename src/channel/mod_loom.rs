@@ -10,6 +10,7 @@ mod open;
 #[path = "other_loom.rs"]
 mod other;
 mod parcel;
+mod plain;
 mod receiver;
 mod registered;
 mod select;

@@ -406,7 +406,7 @@ pub(crate) fn charge_caller() -> Caller {
 }
 
 /// What `enter` has for the caller, who is charged for it; `None` also for one without operations left, or a plain
-/// thread.
+/// thread. On a worker's own stack the charge is nobody's.
 #[inline(always)]
 pub(crate) fn charge_for<R>(enter: impl FnOnce(Caller) -> Option<R>) -> Option<R> {
     // SAFETY: valid until the next switch, and not used after it.

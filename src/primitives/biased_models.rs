@@ -58,6 +58,33 @@ fn a_bias_is_fought_for() {
     model(2, 2, &[2, 1], 1);
 }
 
+/// One that had the bias tries by it alone, and stays away where that is no more: others are kept out by nothing that
+/// it leaves behind. Where it gets in, the guard goes from one function to another.
+#[test]
+fn one_tries_by_bias_alone() {
+    check(3, || {
+        let lock = Arc::new(BiasedLock::new(0));
+        let seats = Box::new([0_usize; 1]);
+        // SAFETY: as above, of this thread.
+        let me = unsafe { Caller::of(&raw const seats[0]) };
+        (0..2).for_each(|_| *lock.lock(me) += 1);
+        let other = thread::spawn({
+            let lock = Arc::clone(&lock);
+            move || take_turns(&lock, 3)
+        });
+        let mut got_in = 0;
+        for _ in 0..2 {
+            if let Some(guard) = lock.lock_by_bias(me) {
+                // SAFETY: of this lock, just now.
+                *unsafe { lock.guard(guard.hold()) } += 1;
+                got_in += 1;
+            }
+        }
+        other.join().unwrap();
+        assert_eq!(*lock.lock(Caller::NONE), 2 + 3 + got_in);
+    });
+}
+
 /// One that nobody knows gets in, and never has the bias.
 #[test]
 fn a_stranger_comes() {

@@ -15,10 +15,14 @@ pub(super) struct Piece<T> {
     len: usize,
 }
 
-/// The least number of places but none.
-const LEAST: usize = 4;
-
 impl<T> Piece<T> {
+    /// The least number of places but none: as many as are no burden.
+    const LEAST: usize = match size_of::<T>() {
+        0 => 1 << (usize::BITS - 1),
+        1..=1024 => 4,
+        _ => 1,
+    };
+
     pub(super) fn new() -> Piece<T> {
         Piece { places: Box::new([]), head: 0, len: 0 }
     }
@@ -108,7 +112,7 @@ impl<T> Piece<T> {
     #[inline(never)]
     fn grow(&mut self) {
         let count = self.places.len().checked_mul(2).expect("fewer messages than addresses");
-        let mut grown = Piece::with_places(count.max(LEAST));
+        let mut grown = Piece::with_places(count.max(Self::LEAST));
         let (first, second) = self.places.split_at(self.head);
         for (to, from) in grown.places.iter_mut().zip(second.iter().chain(first)) {
             // SAFETY: the old places are full (they are why it grows), and are let go of as if they were empty.
@@ -178,6 +182,15 @@ mod tests {
         assert_eq!(piece.pop_front(), Some(1));
         assert!(push(&mut piece, 5));
         assert_eq!(std::iter::from_fn(|| piece.pop_front()).collect::<Vec<_>>(), [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn what_is_large_has_no_more_places_than_it_needs() {
+        let mut piece = Piece::new();
+        for places in [1, 2, 4, 4, 8] {
+            piece.push_back([0_u8; 2000]);
+            assert_eq!(piece.places(), places);
+        }
     }
 
     #[test]

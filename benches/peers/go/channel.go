@@ -237,6 +237,26 @@ func selectTick() float64 {
 	})
 }
 
+func deliver() float64 {
+	rounds := scale(1_000, 10)
+	receivers := make([]chan int, 100)
+	for i := range receivers {
+		messages := make(chan int, 16)
+		receivers[i] = messages
+		go func() {
+			for range messages {
+			}
+		}()
+	}
+	return timed(rounds*len(receivers), func() {
+		for round := range rounds {
+			for _, receiver := range receivers {
+				receiver <- round
+			}
+		}
+	})
+}
+
 func ring() float64 {
 	const fibers = 503
 	passes := scale(fibers*100, fibers)

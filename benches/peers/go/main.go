@@ -38,6 +38,7 @@ var cases = map[string]func() float64{
 	"consumers":          consumers,
 	"select":             selectTwo,
 	"select_tick":        selectTick,
+	"deliver":            deliver,
 	"actor":              actor,
 	"fork_join":          forkJoin,
 	"halves":             halves,

@@ -10,6 +10,7 @@ mod channel_round_trip;
 mod channel_stream;
 mod computing;
 mod consumers;
+mod deliver;
 mod echo;
 mod fan_out;
 mod fork_join;
@@ -82,6 +83,7 @@ pub const ALL: &[&Case] = &[
     &consumers::CASE,
     &select::CASE,
     &select::TICK,
+    &deliver::CASE,
     &actor::CASE,
     &fan_out::CASE,
     &fork_join::CASE,
