@@ -155,7 +155,10 @@ impl<T, W: Party> State<T, W> {
             return Sent::Full;
         }
         // SAFETY: by the caller.
-        self.queue.push_back(unsafe { from.read() });
+        if !unsafe { self.queue.push_in_place(from) } {
+            // SAFETY: by the caller; it is still there.
+            self.queue.push_back(unsafe { from.read() });
+        }
         self.tell(Side::WatchReceive, wakes);
         Sent::Done
     }
@@ -187,6 +190,11 @@ impl<T, W: Party> State<T, W> {
     /// `to` is room for a message; it holds one if the answer is `Done`.
     #[inline(always)]
     pub(super) unsafe fn receive(&mut self, to: *mut T, wakes: &mut Wakes<W::Wake>) -> Received {
+        // SAFETY: passed on.
+        if unsafe { self.queue.pop_in_place(to) } {
+            self.refill(wakes);
+            return Received::Done;
+        }
         if let Some(message) = self.queue.pop_front() {
             // SAFETY: by the caller.
             unsafe { to.write(message) };

@@ -74,9 +74,8 @@ impl<T> Chunks<T> {
         if self.behind != 0 && self.first.len() < 2 {
             return false;
         }
-        let value = self.first.pop_front();
-        // SAFETY: by the caller.
-        value.map(|value| unsafe { to.write(value) }).is_some()
+        // SAFETY: passed on.
+        unsafe { self.first.pop_to(to) }
     }
 
     #[inline(never)]

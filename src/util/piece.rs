@@ -67,11 +67,28 @@ impl<T> Piece<T> {
         let has_room = self.len < self.places.len();
         if has_room {
             let len = self.len;
-            // SAFETY: by the caller.
-            self.place(len).write(unsafe { from.read() });
+            // SAFETY: by the caller; a place holds none of what it is to be given.
+            unsafe { self.place(len).as_mut_ptr().copy_from_nonoverlapping(from, 1) };
             self.len += 1;
         }
         has_room
+    }
+
+    /// Moves the first one to `to`; true if there was one. By no way of its own on the stack, as it may be large.
+    ///
+    /// # Safety
+    ///
+    /// `to` is room for a value.
+    #[inline(always)]
+    pub(super) unsafe fn pop_to(&mut self, to: *mut T) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        // SAFETY: it holds a value (invariant 2), which is `to`'s from now on; by the caller.
+        unsafe { to.copy_from_nonoverlapping(self.place(0).as_ptr(), 1) };
+        self.head = self.head.wrapping_add(1) & (self.places.len() - 1);
+        self.len -= 1;
+        true
     }
 
     #[inline]
