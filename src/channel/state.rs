@@ -112,15 +112,15 @@ impl<T, W: Party> State<T, W> {
     }
 
     /// Sends the message in `from` if there is a place and nobody is to be told: in a stream, mostly. It neither
-    /// calls anything nor panics, so that it is small enough to stand in whoever sends.
+    /// calls anything nor panics, so that it is small enough to stand in whoever sends. Where the receivers are gone
+    /// the queue was taken, and has no place.
     ///
     /// # Safety
     ///
     /// `from` holds a message; it has been moved if this is true.
     #[inline(always)]
     pub(super) unsafe fn send_quietly(&mut self, from: *mut T) -> bool {
-        let is_quiet =
-            self.receivers.is_empty() && self.receive_watchers.is_empty() && !self.disconnected;
+        let is_quiet = self.receivers.is_empty() && self.receive_watchers.is_empty();
         // SAFETY: passed on.
         is_quiet && !self.is_full() && unsafe { self.queue.push_in_place(from) }
     }
@@ -154,11 +154,8 @@ impl<T, W: Party> State<T, W> {
         if self.is_full() {
             return Sent::Full;
         }
-        // SAFETY: by the caller.
-        if !unsafe { self.queue.push_in_place(from) } {
-            // SAFETY: by the caller; it is still there.
-            self.queue.push_back(unsafe { from.read() });
-        }
+        // SAFETY: passed on.
+        unsafe { self.queue.push_from(from) };
         self.tell(Side::WatchReceive, wakes);
         Sent::Done
     }
@@ -191,13 +188,7 @@ impl<T, W: Party> State<T, W> {
     #[inline(always)]
     pub(super) unsafe fn receive(&mut self, to: *mut T, wakes: &mut Wakes<W::Wake>) -> Received {
         // SAFETY: passed on.
-        if unsafe { self.queue.pop_in_place(to) } {
-            self.refill(wakes);
-            return Received::Done;
-        }
-        if let Some(message) = self.queue.pop_front() {
-            // SAFETY: by the caller.
-            unsafe { to.write(message) };
+        if unsafe { self.queue.pop_to(to) } {
             self.refill(wakes);
             return Received::Done;
         }
@@ -259,7 +250,7 @@ impl<T, W: Party> State<T, W> {
         if unsafe { node.as_ref() }.has_slot() {
             let queue = &mut self.queue;
             // SAFETY: just popped, under the lock; the slot holds a message.
-            unsafe { close(node, End::Done, |from| queue.push_back(from.cast::<T>().read())) }
+            unsafe { close(node, End::Done, |from| queue.push_from(from.cast::<T>())) }
         } else {
             // SAFETY: as above; there is no slot.
             let wake = unsafe { close(node, End::Promised, |_| {}) }?;

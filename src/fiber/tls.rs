@@ -27,7 +27,8 @@ const LEG: u32 = 64;
 /// every message then.
 const YOUNG: u32 = in_stamps(Duration::from_micros(10)) as u32;
 
-/// What a thread that runs fibers shows to the rooms below `scheduler`: the head of its worker.
+/// What a thread that runs fibers shows to the rooms below `scheduler`: the head of its worker. It begins a line of the
+/// cache, wherever the worker stands on its stack: a switch touches one then, not two.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Seat {

@@ -44,13 +44,30 @@ impl<T> Chunks<T> {
         self.first.is_empty()
     }
 
+    /// Puts what `from` points at behind the others.
+    ///
+    /// # Safety
+    ///
+    /// `from` holds a value, which is moved out.
     #[inline]
-    pub(crate) fn push_back(&mut self, value: T) {
-        if self.behind == 0 && self.first.len() < Self::MOST {
-            self.first.push_back(value);
-        } else {
-            self.push_behind(value);
-        }
+    pub(crate) unsafe fn push_from(&mut self, from: *const T) {
+        let is_first = self.behind == 0 && self.first.len() < Self::MOST;
+        let last = if is_first { &mut self.first } else { self.last() };
+        // SAFETY: passed on.
+        unsafe { last.push_from(from) };
+    }
+
+    /// Moves the first one to `to`; true if there is one.
+    ///
+    /// # Safety
+    ///
+    /// `to` is room for a value.
+    #[inline]
+    pub(crate) unsafe fn pop_to(&mut self, to: *mut T) -> bool {
+        // SAFETY: passed on.
+        let is_there = unsafe { self.first.pop_to(to) };
+        self.go_on();
+        is_there
     }
 
     /// Puts what `from` points at behind the others if that takes no memory; true if it has been moved.
@@ -78,17 +95,14 @@ impl<T> Chunks<T> {
         unsafe { self.first.pop_to(to) }
     }
 
+    /// The last piece but the first, for one more.
     #[inline(never)]
-    fn push_behind(&mut self, value: T) {
+    fn last(&mut self) -> &mut Piece<T> {
         self.behind += 1;
-        match self.rest.back_mut() {
-            Some(last) if last.len() < Self::MOST => last.push_back(value),
-            _ => {
-                let mut last = Piece::with_places(Self::MOST);
-                last.push_back(value);
-                self.rest.push_back(last);
-            }
+        if self.rest.back().is_none_or(|last| last.len() == Self::MOST) {
+            self.rest.push_back(Piece::with_places(Self::MOST));
         }
+        self.rest.back_mut().expect("just seen to")
     }
 
     /// Puts back what came out last.
@@ -99,10 +113,16 @@ impl<T> Chunks<T> {
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<T> {
         let value = self.first.pop_front();
+        self.go_on();
+        value
+    }
+
+    /// Something may have been taken out.
+    #[inline]
+    fn go_on(&mut self) {
         if self.first.is_empty() && self.behind != 0 {
             self.next();
         }
-        value
     }
 
     /// The first piece is used up.
@@ -141,7 +161,23 @@ mod tests {
         for round in 0..if cfg!(miri) { 2_000 } else { 20_000 } {
             // It grows for a while, and shrinks for a while.
             let grows = round / 500 % 2 == 0;
-            match rng.below(8) {
+            match rng.below(10) {
+                8 => {
+                    let one = value(round);
+                    // SAFETY: plain numbers may be moved as often as one likes.
+                    if unsafe { chunks.push_in_place(&raw const one) } {
+                        deque.push_back(one);
+                    }
+                }
+                9 => {
+                    let mut one = value(0);
+                    // SAFETY: room for one.
+                    let in_place = unsafe { chunks.pop_in_place(&raw mut one) };
+                    assert!(!in_place || Some(one) == deque.pop_front());
+                    // SAFETY: as above.
+                    let popped = unsafe { chunks.pop_to(&raw mut one) };
+                    assert_eq!(popped.then_some(one), deque.pop_front());
+                }
                 0 => {
                     let popped = chunks.pop_front();
                     assert_eq!(popped, deque.pop_front());
@@ -151,8 +187,10 @@ mod tests {
                     }
                 }
                 n if (n < 5) == grows => {
-                    chunks.push_back(value(round));
-                    deque.push_back(value(round));
+                    let one = value(round);
+                    // SAFETY: as above.
+                    unsafe { chunks.push_from(&raw const one) };
+                    deque.push_back(one);
                 }
                 _ => assert_eq!(chunks.pop_front(), deque.pop_front()),
             }
@@ -167,7 +205,8 @@ mod tests {
         const MANY: u64 = if cfg!(miri) { 20_000 } else { 1_000_000 };
         let mut chunks = Chunks::new();
         for n in 0..MANY {
-            chunks.push_back(n);
+            // SAFETY: plain numbers may be moved as often as one likes.
+            unsafe { chunks.push_from(&raw const n) };
         }
         assert!(room(&chunks) < MANY as usize + 2 * MOST);
         for n in 0..MANY {

@@ -91,12 +91,17 @@ impl<T> Piece<T> {
         true
     }
 
+    /// Moves what `from` points at behind the others.
+    ///
+    /// # Safety
+    ///
+    /// `from` holds a value, which is moved out.
     #[inline]
-    pub(super) fn push_back(&mut self, value: T) {
+    pub(super) unsafe fn push_from(&mut self, from: *const T) {
         self.grow_if_full();
-        let len = self.len;
-        self.place(len).write(value);
-        self.len += 1;
+        // SAFETY: passed on.
+        let has_room = unsafe { self.push_in_place(from) };
+        debug_assert!(has_room, "it has grown");
     }
 
     pub(super) fn push_front(&mut self, value: T) {
@@ -156,6 +161,12 @@ impl<T> fmt::Debug for Piece<T> {
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::mem::ManuallyDrop;
+
+    fn push<T>(piece: &mut Piece<T>, value: T) {
+        // SAFETY: it is moved out, and not dropped here.
+        unsafe { piece.push_from(&raw const *ManuallyDrop::new(value)) };
+    }
 
     #[test]
     fn it_grows_around_the_end_and_forgets_nobody() {
@@ -170,7 +181,7 @@ mod tests {
         let (mut pushed, mut popped) = (0, 0);
         for _ in 0..50 {
             for _ in 0..3 {
-                piece.push_back(Counted(pushed, &dropped));
+                push(&mut piece, Counted(pushed, &dropped));
                 pushed += 1;
             }
             let first = piece.pop_front().expect("there are more");
@@ -188,16 +199,16 @@ mod tests {
     #[test]
     fn in_place_is_only_where_there_is_a_place() {
         let mut piece = Piece::new();
-        let push = |piece: &mut Piece<u64>, value: u64| {
+        let push_in_place = |piece: &mut Piece<u64>, value: u64| {
             // SAFETY: a number may be moved as often as one likes.
             unsafe { piece.push_in_place(&raw const value) }
         };
-        assert!(!push(&mut piece, 1) && piece.is_empty());
-        piece.push_back(1);
-        assert!((2..=4).all(|value| push(&mut piece, value)));
-        assert!(!push(&mut piece, 5));
+        assert!(!push_in_place(&mut piece, 1) && piece.is_empty());
+        push(&mut piece, 1);
+        assert!((2..=4).all(|value| push_in_place(&mut piece, value)));
+        assert!(!push_in_place(&mut piece, 5));
         assert_eq!(piece.pop_front(), Some(1));
-        assert!(push(&mut piece, 5));
+        assert!(push_in_place(&mut piece, 5));
         assert_eq!(std::iter::from_fn(|| piece.pop_front()).collect::<Vec<_>>(), [2, 3, 4, 5]);
     }
 
@@ -205,7 +216,7 @@ mod tests {
     fn what_is_large_has_no_more_places_than_it_needs() {
         let mut piece = Piece::new();
         for places in [1, 2, 4, 4, 8] {
-            piece.push_back([0_u8; 2000]);
+            push(&mut piece, [0_u8; 2000]);
             assert_eq!(piece.places(), places);
         }
     }
@@ -213,7 +224,7 @@ mod tests {
     #[test]
     fn values_without_size_are_counted() {
         let mut piece = Piece::new();
-        (0..1000).for_each(|_| piece.push_back(()));
+        (0..1000).for_each(|_| push(&mut piece, ()));
         assert_eq!(std::iter::from_fn(|| piece.pop_front()).count(), 1000);
     }
 }

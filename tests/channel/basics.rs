@@ -345,3 +345,15 @@ fn handles_are_sendable_when_messages_are() {
     sendable::<Sender<std::cell::Cell<u8>>>();
     sendable::<Receiver<std::cell::Cell<u8>>>();
 }
+
+/// A build without optimizations has a copy on the stack for each move. One that overflows ends this process.
+#[test]
+fn a_large_message_does_not_take_fifty_times_its_size_of_the_stack() {
+    const SIZE: usize = 32 << 10;
+    let pass = || {
+        let (sender, receiver) = volt::channel::unbounded();
+        sender.send([1_u8; SIZE]).unwrap();
+        assert_eq!(receiver.recv().unwrap()[SIZE - 1], 1);
+    };
+    std::thread::Builder::new().stack_size(48 * SIZE).spawn(pass).unwrap().join().unwrap();
+}
