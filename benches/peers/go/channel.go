@@ -212,41 +212,32 @@ func selectTwo() float64 {
 	})
 }
 
+func deliver() float64 {
+	return inTurn(func(messages chan int) {
+		for range messages {
+		}
+	})
+}
+
 func selectTick() float64 {
-	rounds := scale(1_000, 10)
-	tasks := make([]chan int, 100)
-	for i := range tasks {
-		messages := make(chan int, 16)
-		tasks[i] = messages
-		go func() {
-			ticker := time.NewTicker(time.Second)
-			for {
-				select {
-				case <-messages:
-				case <-ticker.C:
-				}
-			}
-		}()
-	}
-	return timed(rounds*len(tasks), func() {
-		for round := range rounds {
-			for _, task := range tasks {
-				task <- round
+	return inTurn(func(messages chan int) {
+		ticker := time.NewTicker(time.Second)
+		for {
+			select {
+			case <-messages:
+			case <-ticker.C:
 			}
 		}
 	})
 }
 
-func deliver() float64 {
+// Nanoseconds for a message to each of a hundred that do so with theirs.
+func inTurn(receive func(messages chan int)) float64 {
 	rounds := scale(1_000, 10)
 	receivers := make([]chan int, 100)
 	for i := range receivers {
-		messages := make(chan int, 16)
-		receivers[i] = messages
-		go func() {
-			for range messages {
-			}
-		}()
+		receivers[i] = make(chan int, 16)
+		go receive(receivers[i])
 	}
 	return timed(rounds*len(receivers), func() {
 		for round := range rounds {

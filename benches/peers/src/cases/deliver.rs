@@ -24,11 +24,20 @@ pub const CASE: Case = Case {
 const RECEIVERS: u32 = 100;
 
 fn volt(run: Run) -> f64 {
+    volt_in_turn(run, |messages| messages.iter().for_each(drop))
+}
+
+fn tokio(run: Run) -> f64 {
+    tokio_in_turn(run, |mut messages| async move { while messages.recv().await.is_some() {} })
+}
+
+/// Nanoseconds for a message to each of a hundred that do so with theirs.
+pub fn volt_in_turn(run: Run, receive: fn(volt::channel::Receiver<u32>)) -> f64 {
     on_volt(run, move || {
         let rounds = run.scale(1_000, 10);
         let receivers = (0..RECEIVERS).map(|_| {
             let (sender, messages) = volt::channel::bounded(16);
-            volt::go(move || messages.iter().for_each(drop::<u32>));
+            volt::go(move || receive(messages));
             sender
         });
         let receivers: Vec<_> = receivers.collect();
@@ -44,12 +53,16 @@ fn volt(run: Run) -> f64 {
     })
 }
 
-fn tokio(run: Run) -> f64 {
+/// The same.
+pub fn tokio_in_turn<F: Future<Output = ()> + Send + 'static>(
+    run: Run,
+    receive: impl Fn(tokio::sync::mpsc::Receiver<u32>) -> F + Send + 'static,
+) -> f64 {
     on_tokio(run, async move {
         let rounds = run.scale(1_000, 10);
         let receivers = (0..RECEIVERS).map(|_| {
-            let (sender, mut messages) = tokio::sync::mpsc::channel::<u32>(16);
-            tokio::spawn(async move { while messages.recv().await.is_some() {} });
+            let (sender, messages) = tokio::sync::mpsc::channel(16);
+            tokio::spawn(receive(messages));
             sender
         });
         let receivers: Vec<_> = receivers.collect();

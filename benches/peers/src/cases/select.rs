@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::deliver::{tokio_in_turn, volt_in_turn};
 use super::{Bar, Case, Part, Row, Unit};
 use crate::peer::{Peer, on_tokio, on_volt};
 use crate::run::Run;
@@ -88,65 +89,28 @@ pub const TICK: Case = Case {
     ..Case::INSIDE
 };
 
-const TASKS: u32 = 100;
 const TICK_PERIOD: Duration = Duration::from_secs(1);
 
 fn volt_tick(run: Run) -> f64 {
-    on_volt(run, move || {
-        let rounds = run.scale(1_000, 10);
-        let tasks = (0..TASKS).map(|_| {
-            let (sender, messages) = volt::channel::bounded(16);
-            volt::go(move || {
-                let ticks = volt::channel::tick(TICK_PERIOD);
-                loop {
-                    volt::channel::select! {
-                        recv(messages) -> message => if message.is_err() { break },
-                        recv(ticks) -> _ => {}
-                    }
-                }
-            });
-            sender
-        });
-        let tasks: Vec<_> = tasks.collect();
-        let mut sampler = run.sampler(rounds * TASKS);
-        while sampler.again() {
-            let start = Instant::now();
-            for round in 0..rounds {
-                tasks.iter().for_each(|task| task.send(round).unwrap());
+    volt_in_turn(run, |messages| {
+        let ticks = volt::channel::tick(TICK_PERIOD);
+        loop {
+            volt::channel::select! {
+                recv(messages) -> message => if message.is_err() { break },
+                recv(ticks) -> _ => {}
             }
-            sampler.add(start.elapsed());
         }
-        sampler.figure()
     })
 }
 
 fn tokio_tick(run: Run) -> f64 {
-    on_tokio(run, async move {
-        let rounds = run.scale(1_000, 10);
-        let tasks = (0..TASKS).map(|_| {
-            let (sender, mut messages) = tokio::sync::mpsc::channel(16);
-            tokio::spawn(async move {
-                let mut ticks = tokio::time::interval(TICK_PERIOD);
-                loop {
-                    tokio::select! {
-                        message = messages.recv() => if message.is_none() { break },
-                        _ = ticks.tick() => {}
-                    }
-                }
-            });
-            sender
-        });
-        let tasks: Vec<_> = tasks.collect();
-        let mut sampler = run.sampler(rounds * TASKS);
-        while sampler.again() {
-            let start = Instant::now();
-            for round in 0..rounds {
-                for task in &tasks {
-                    task.send(round).await.unwrap();
-                }
+    tokio_in_turn(run, |mut messages| async move {
+        let mut ticks = tokio::time::interval(TICK_PERIOD);
+        loop {
+            tokio::select! {
+                message = messages.recv() => if message.is_none() { break },
+                _ = ticks.tick() => {}
             }
-            sampler.add(start.elapsed());
         }
-        sampler.figure()
     })
 }
