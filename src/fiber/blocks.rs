@@ -19,6 +19,7 @@ const ALIGN: usize = 16;
 const LARGEST: usize = 512;
 pub(super) const SIZES: usize = LARGEST / STEP;
 const KEPT: usize = 256;
+const NOT_KEPT: usize = usize::MAX;
 
 /// So many blocks ahead of their use, those from the depot are fetched: they are in the cache of the
 /// processor that freed them.
@@ -48,20 +49,20 @@ fn layout_of(size: usize) -> Layout {
 pub(super) struct Memory {
     /// What the block is really allocated with.
     layout: Layout,
-    /// Where empty ones are kept, if they are.
-    size: Option<usize>,
+    /// Where empty ones are kept; beyond [`SIZES`] if they are not.
+    size: usize,
 }
 
 impl Memory {
     pub(super) const fn of(layout: Layout) -> Memory {
         if layout.size() > LARGEST || layout.align() > ALIGN {
-            return Memory { layout, size: None };
+            return Memory { layout, size: NOT_KEPT };
         }
         let steps = layout.size().div_ceil(STEP);
         let Ok(layout) = Layout::from_size_align(steps * STEP, ALIGN) else { unreachable!() };
         // Under a sanitizer none is kept, so that a use of a freed block is seen.
         let kept = !cfg!(any(volt_asan, volt_tsan));
-        Memory { layout, size: if kept { Some(steps - 1) } else { None } }
+        Memory { layout, size: if kept { steps - 1 } else { NOT_KEPT } }
     }
 }
 
@@ -72,22 +73,29 @@ impl Blocks {
 
     #[inline(always)]
     fn pop(&self, memory: &Memory) -> Option<NonNull<u8>> {
-        let size = memory.size?;
+        let shelf = self.0.get(memory.size)?;
         // SAFETY: one thread, and nothing that is called comes back here.
-        let kept = unsafe { &mut *self.0[size].get() };
-        kept.pop(size)
+        unsafe { &mut *shelf.get() }.pop(memory.size)
     }
 
-    /// False if nothing of this kind is kept.
+    /// False, with nothing done, if nothing of this kind is kept or there is no room at hand.
     #[inline(always)]
     fn push(&self, memory: &Memory, block: NonNull<u8>) -> bool {
-        let Some(size) = memory.size else { return false };
+        let Some(shelf) = self.0.get(memory.size) else { return false };
         // SAFETY: as in `pop`.
-        let kept = unsafe { &mut *self.0[size].get() };
-        if kept.blocks.len() == KEPT {
-            kept.spill(size);
+        let blocks = unsafe { &mut (*shelf.get()).blocks };
+        let room = blocks.len() < blocks.capacity().min(KEPT);
+        if room {
+            blocks.push(block);
         }
-        kept.blocks.push(block);
+        room
+    }
+
+    /// Makes room for more blocks of this kind. False if none is kept.
+    fn make_room(&self, memory: &Memory) -> bool {
+        let Some(shelf) = self.0.get(memory.size) else { return false };
+        // SAFETY: as in `pop`.
+        unsafe { &mut *shelf.get() }.make_room(memory.size);
         true
     }
 }
@@ -117,8 +125,14 @@ impl Shelf {
         }
     }
 
+    fn make_room(&mut self, size: usize) {
+        if self.blocks.len() == KEPT {
+            self.spill(size);
+        }
+        self.blocks.reserve(1);
+    }
+
     /// The older half goes to the depot: what was used last is warm.
-    #[cold]
     fn spill(&mut self, size: usize) {
         let batch: Vec<_> = self.blocks.drain(..KEPT / 2).collect();
         self.cold = self.cold.saturating_sub(batch.len());
@@ -159,6 +173,21 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 #[inline(always)]
 pub(super) unsafe fn give(here: Option<&Blocks>, block: NonNull<u8>, memory: &Memory) {
     if !here.is_some_and(|here| here.push(memory, block)) {
+        // SAFETY: passed on.
+        unsafe { give_slowly(here, block, memory) }
+    }
+}
+
+/// Called last: whoever gives a block has no registers to save for it.
+///
+/// # Safety
+///
+/// As [`give`].
+#[cold]
+#[inline(never)]
+unsafe fn give_slowly(here: Option<&Blocks>, block: NonNull<u8>, memory: &Memory) {
+    let has_room = here.is_some_and(|here| here.make_room(memory) && here.push(memory, block));
+    if !has_room {
         // SAFETY: allocated with this layout.
         unsafe { dealloc(block.as_ptr(), memory.layout) };
     }
@@ -204,7 +233,7 @@ mod tests {
         // Of a size that no fiber here has.
         const MEMORY: Memory = Memory::of(Layout::new::<[u128; 32]>());
         const AGE: Duration = Duration::from_secs(1000);
-        let size = MEMORY.size.unwrap();
+        let size = MEMORY.size;
         let batch = || (0..KEPT).map(|_| allocate(layout_of(size))).collect::<Vec<_>>();
         let trim = |at: Moment| depot::trim_size(size, at.saturating_add(AGE), AGE);
         assert!(depot::give(batch(), size).is_empty());
@@ -224,7 +253,7 @@ mod tests {
     fn plain_threads_put_away_only_so_much() {
         // Of a size that no fiber here has.
         const MEMORY: Memory = Memory::of(Layout::new::<[u128; 28]>());
-        let size = MEMORY.size.unwrap();
+        let size = MEMORY.size;
         let batch = || (0..KEPT / 2).map(|_| allocate(layout_of(size))).collect::<Vec<_>>();
         let refused = |_: &i32| {
             let refused = depot::give(batch(), size);

@@ -120,6 +120,11 @@ impl Woken {
     }
 
     #[inline(always)]
+    pub(crate) fn is_somebody(&self) -> bool {
+        !matches!(self, Woken::Nobody)
+    }
+
+    #[inline(always)]
     pub(crate) fn each(self, mut f: impl FnMut(Wake)) {
         match self {
             Woken::Nobody => {}

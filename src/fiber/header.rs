@@ -319,9 +319,39 @@ impl FiberPtr {
     ///
     /// Invariant 1 gave the caller this right; nobody uses the block after it.
     pub(crate) unsafe fn free(self) {
+        // SAFETY: passed on.
+        if unsafe { self.is_bare() } {
+            // SAFETY: closure and result are gone, and the head has nothing to drop. The block was taken with
+            // what its table says.
+            unsafe { blocks::give(tls::blocks(), self.0.cast(), &self.vtable.memory) }
+        } else {
+            // SAFETY: passed on.
+            unsafe { self.free_clothed() }
+        }
+    }
+
+    /// Would a drop of the head do nothing? As for most fibers.
+    ///
+    /// # Safety
+    ///
+    /// As [`free`](Self::free).
+    #[inline(always)]
+    unsafe fn is_bare(self) -> bool {
+        // SAFETY: passed on.
+        let head = unsafe { &mut *self.0.as_ptr() };
+        // SAFETY: nobody else has the block.
+        let has_locals = head.locals.with(|locals| unsafe { (*locals).has_had_any() });
+        !has_locals && head.blocks.get_mut().is_none() && head.name.is_none()
+    }
+
+    /// # Safety
+    ///
+    /// As [`free`](Self::free).
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_clothed(self) {
         let memory = &self.vtable.memory;
-        // SAFETY: the head is dropped once; closure and result are gone. The block was taken with
-        // what its table says.
+        // SAFETY: the head is dropped once; the rest as above.
         unsafe {
             std::ptr::drop_in_place(self.0.as_ptr());
             blocks::give(tls::blocks(), self.0.cast(), memory);

@@ -70,6 +70,10 @@ impl<T> Mutex<T> {
         self.0.into_inner().expect(NEVER_POISONED)
     }
 
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().expect(NEVER_POISONED)
+    }
+
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
     }

@@ -51,10 +51,9 @@ impl Worker<'_> {
     /// A woken or new fiber: it runs next.
     #[inline]
     pub(super) fn push_woken(&self, fiber: FiberPtr) {
-        if self.enqueued_elsewhere(fiber) {
-            return;
-        }
-        let core = self.held();
+        let Some(core) = self.place_for(fiber) else {
+            return self.shared.push_from_outside(fiber);
+        };
         if !self.own_in(core).tick.flows() && self.shares(core, fiber) {
             return;
         }
@@ -127,15 +126,21 @@ impl Worker<'_> {
         }
     }
 
-    /// Enqueues a fiber that must not go into this worker's own queues: one that may not move here,
-    /// or any while this worker's place is taken by another.
+    /// The core of this worker, if `fiber` may go into its queues: not one that may not move here, nor any
+    /// while this worker's place is taken by another.
+    #[inline(always)]
+    fn place_for(&self, fiber: FiberPtr) -> Option<&Core> {
+        self.core().filter(|core| self.shared.goes_anywhere(fiber) && !core.gate.is_stalled())
+    }
+
+    /// Enqueues a fiber that must not go into this worker's own queues.
     #[inline(always)]
     pub(super) fn enqueued_elsewhere(&self, fiber: FiberPtr) -> bool {
-        if self.shared.goes_anywhere(fiber) && !self.is_vacated() {
-            return false;
+        let elsewhere = self.place_for(fiber).is_none();
+        if elsewhere {
+            self.shared.push_from_outside(fiber);
         }
-        self.shared.push_from_outside(fiber);
-        true
+        elsewhere
     }
 }
 

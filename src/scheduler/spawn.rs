@@ -67,18 +67,20 @@ fn worker_of<'a>(shared: &Shared) -> Option<&'a Worker<'a>> {
 /// every caller's crate, once for each closure.
 #[inline(never)]
 fn make(target: Target<'_>, options: SpawnOptions, kind: Kind) -> Result<Unfilled, Stopped> {
-    let shared = match target {
-        Target::On(shared) => shared,
-        Target::HereOr(other) => match current() {
-            // SAFETY: it lives while one of its workers runs us.
-            Some(here) => unsafe { &*here },
-            None => other(),
-        },
+    // SAFETY: valid until the next switch; none comes here.
+    let worker = unsafe { Worker::current().as_ref() };
+    let shared = match (target, worker) {
+        (Target::On(shared), _) => shared,
+        (Target::HereOr(_), Some(worker)) => worker.shared,
+        (Target::HereOr(other), None) => other(),
     };
     if shared.is_stopping() {
         return Err(Stopped);
     }
-    let sampled = worker_of(shared).is_some_and(|worker| worker.own().sampler.take(options.site));
+    let sampled = worker
+        .filter(|worker| std::ptr::eq(worker.shared, shared))
+        .and_then(|worker| Some(worker.own_in(worker.core()?)))
+        .is_some_and(|own| own.sampler.take(options.site));
     let spec = Spec {
         scheduler: std::ptr::from_ref(shared).cast(),
         site: options.site,

@@ -13,7 +13,6 @@ use super::core::Core;
 use super::worker::Worker;
 use crate::context::{self, Bounds, Context};
 use crate::fiber::{self, Ends, FiberPtr, Host, Seen, Woken};
-use crate::primitives::asymmetric;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack::{self, SlotHeader, Stack, StackError, StackSize};
 use std::mem::ManuallyDrop;
@@ -224,7 +223,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives a started fiber its stack and a flow on it.
+    /// Gives a started fiber its stack and a flow on it. Inside the gate.
     pub(super) fn attach_stack(&self, fiber: FiberPtr, stack: Stack) {
         let bounds = Bounds { top: stack.top(), limit: stack.limit() };
         // SAFETY: the stack is ours, and free until the flow is retired.
@@ -233,6 +232,8 @@ impl Worker<'_> {
     }
 
     /// The fiber's life on `stack` begins, by a switch to a new flow or in the entry loop of an old.
+    ///
+    /// Called inside the gate, for `Shared::cancel_all`, which sets its flag and then comes by.
     #[inline(always)]
     fn settle_in(&self, fiber: FiberPtr, flow: Context, stack: NonNull<SlotHeader>) {
         // SAFETY: this worker holds the fiber, and the stack belongs to it from now on.
@@ -243,8 +244,6 @@ impl Worker<'_> {
             fiber.stack.with_mut(|place| *place = Some(stack));
             fiber.context.with_mut(|place| *place = flow);
         }
-        // Against `Shared::cancel_all`, which sets the flag, and then comes by.
-        asymmetric::light();
         if self.shared.cancelling.load(Ordering::Relaxed) {
             let _ = fiber.state().cancel();
         }
@@ -312,12 +311,23 @@ impl Worker<'_> {
     }
 
     /// Books the end of a fiber and wakes its joiner.
-    #[inline]
     pub(super) fn after_end(&self, woken: Woken) {
         match self.core() {
             Some(core) => core.stats.finished.add(1),
             None => self.shared.outside.finished.add_shared(1),
         }
+        self.tell_end(woken);
+    }
+
+    /// Is an end of which no fiber is to be told anybody's business?
+    #[inline(always)]
+    fn ends_quietly(&self) -> bool {
+        !self.helps && !self.shared.draining.load(Ordering::Relaxed)
+    }
+
+    /// Tells those who wait for the end of a fiber. Outside of the gate.
+    #[inline]
+    fn tell_end(&self, woken: Woken) {
         woken.each(super::wake);
         if self.helps {
             // The thread that drives the runtime may wait for this end, and asks only when it is awake.
@@ -418,15 +428,23 @@ impl Host for Scheduler {
         // SAFETY: as in `before_end`, which went into the gate.
         let worker = unsafe { &*Worker::current() };
         worker.seat.clear_current();
-        if let Some(core) = worker.core() {
-            core.gate.exit();
-            if worker.shared.config.migrate == Migrate::BeforeStart {
-                worker.own().homed -= 1;
-            }
+        let Some(core) = worker.core() else {
+            worker.after_end(woken);
+            // SAFETY: passed on.
+            return unsafe { worker.next_on(flow, None) };
+        };
+        core.stats.finished.add(1);
+        if worker.shared.config.migrate == Migrate::BeforeStart {
+            worker.own_in(core).homed -= 1;
         }
-        worker.after_end(woken);
+        // Where nobody is told, the next one is chosen in the same visit to the gate.
+        if woken.is_somebody() || !worker.ends_quietly() {
+            core.gate.exit();
+            worker.tell_end(woken);
+            core.gate.enter();
+        }
         // SAFETY: passed on.
-        unsafe { worker.next_on(flow) }
+        unsafe { worker.next_on(flow, Some(core)) }
     }
 }
 
@@ -436,24 +454,26 @@ impl Worker<'_> {
     ///
     /// # Safety
     ///
-    /// Called at the base of the flow, which holds nothing.
+    /// Called at the base of the flow, which holds nothing but the gate of the worker's `core`, if it has one:
+    /// that is left.
     #[inline(always)]
-    unsafe fn next_on(&self, flow: fiber::Flow) -> FiberPtr {
+    unsafe fn next_on(&self, flow: fiber::Flow, core: Option<&Core>) -> FiberPtr {
         let mut next = None;
-        if let Some(core) = self.core() {
-            core.gate.enter();
+        if let Some(core) = core {
             // SAFETY: the stack is this flow's, still in use.
             next = self.choose_for(core, unsafe { flow.stack.as_ref() }.size());
             self.dispatches(core, next);
+            // SAFETY: taken from a queue of ours.
+            let fresh = next.filter(|fiber| unsafe { fiber.stack() }.is_none());
+            if let Some(fiber) = fresh {
+                self.settle_in(fiber, flow.context, flow.stack);
+                core.gate.exit();
+                return fiber;
+            }
             core.gate.exit();
         }
         let to = match next {
             Some(fiber) => {
-                // SAFETY: taken from a queue of ours.
-                if unsafe { fiber.stack() }.is_none() {
-                    self.settle_in(fiber, flow.context, flow.stack);
-                    return fiber;
-                }
                 // SAFETY: held by us, stored when it parked.
                 fiber.context.with(|context| unsafe { *context })
             }

@@ -218,7 +218,12 @@ impl Worker<'_> {
         let fresh = unsafe { fiber.stack() }.is_none();
         if fresh {
             match self.allocate_stack(fiber) {
-                Ok(stack) => self.attach_stack(fiber, stack),
+                Ok(stack) => {
+                    let gate = &self.held().gate;
+                    gate.enter();
+                    self.attach_stack(fiber, stack);
+                    gate.exit();
+                }
                 Err(error) => {
                     // SAFETY: admitted, so started; not run.
                     let woken = unsafe { fiber::fail(fiber, Box::new(error)) };
