@@ -89,7 +89,22 @@ impl RawRwLock {
 
     #[inline]
     pub(crate) fn read(&self) -> Result<(), Cancelled> {
-        self.take_unwanted(Want::Read).or_else(|seen| self.lock_wanted(Want::Read, seen))
+        self.take_unwanted(Want::Read).or_else(|seen| match self.turns.left() {
+            // Turns that are short come by hundreds past the same token.
+            left @ 1.. if is_overtakable(seen) => self.read_past(seen, left),
+            _ => self.lock_wanted(Want::Read, seen),
+        })
+    }
+
+    /// Takes a share past those with tokens, who may be overtaken `left` times more.
+    #[inline(always)]
+    fn read_past(&self, seen: u64, left: u32) -> Result<(), Cancelled> {
+        let before = self.word.fetch_add(READER, Acquire);
+        if before == seen {
+            self.turns.set_left(left - 1);
+            return Ok(());
+        }
+        self.check_share(before, true).or_else(|seen| self.lock_wanted(Want::Read, seen))
     }
 
     #[inline]
@@ -147,7 +162,17 @@ impl RawRwLock {
             return Err(seen);
         }
         let before = self.word.fetch_add(READER, Acquire);
-        if before != seen && Want::Read.taken(before, overtakes).is_none() {
+        if before == seen {
+            self.has_taken(before);
+            return Ok(());
+        }
+        self.check_share(before, overtakes)
+    }
+
+    /// The share that was taken of `before`, unlooked: is it the caller's to keep?
+    #[cold]
+    fn check_share(&self, before: u64, overtakes: bool) -> Result<(), u64> {
+        if Want::Read.taken(before, overtakes).is_none() {
             self.read_unlock();
             return Err(before);
         }
@@ -412,6 +437,21 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::thread;
+
+    /// Past a token as often as may be without a look; who comes then looks.
+    #[test]
+    fn a_reader_looks_where_no_turns_are_left() {
+        let lock = RawRwLock::new();
+        lock.word.store(QUEUED | TOKEN, SeqCst);
+        lock.turns.begin();
+        while lock.turns.left() > 0 {
+            assert!(lock.read().is_ok());
+            // Not by `read_unlock`, which serves a queue that is not there.
+            lock.word.fetch_sub(READER, SeqCst);
+        }
+        assert!(lock.read().is_ok());
+        assert_ne!(lock.turns.left(), 0, "it has come by without a look");
+    }
 
     /// As many read as can be counted: who comes now does not get in, with the token or without.
     #[test]

@@ -63,6 +63,18 @@ impl Turns {
         self.looks.store(self.looks.load(Relaxed).saturating_add(1), Relaxed);
     }
 
+    /// So many turns may come before the next look.
+    #[inline]
+    pub(super) fn left(&self) -> u32 {
+        self.left.load(Relaxed)
+    }
+
+    /// As [`count`](Self::count), for who has just seen that one is left.
+    #[inline]
+    pub(super) fn set_left(&self, left: u32) {
+        self.left.store(left, Relaxed);
+    }
+
     /// Does who comes ask whether it may overtake the token once more?
     #[inline]
     pub(super) fn is_look_due(&self) -> bool {
