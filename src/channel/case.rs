@@ -239,7 +239,7 @@ impl<T> Source for Receiver<T> {
         let to = parcel.room(Layout::new::<T>()).cast::<T>();
         let received = match &self.flavor {
             // SAFETY: room for a message.
-            Flavor::Channel(core) => core.with(|state, wakes| unsafe { state.receive(to, wakes) }),
+            Flavor::Channel(core) => unsafe { core.receive_at_once(to) },
             Flavor::Timed(clock) => match clock.take(None) {
                 Some(message) => {
                     // SAFETY: as above.

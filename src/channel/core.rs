@@ -1,9 +1,9 @@
 //! A channel: its state under a lock, the counts of its handles, and the wait of a send or a receive. Those are in
 //! `plain`, and selects in `engine`.
 
-use super::error::{SendError, TryRecvError, TrySendError};
+use super::error::SendError;
 use super::node::{End, Lost, Node, Party, Wakes};
-use super::state::{Collected, Received, Sent, Side, State};
+use super::state::{Collected, Sent, Side, State};
 use crate::cancel;
 use crate::fiber;
 use crate::park::{self, Late, Outcome, Parking, Wait, WaiterPtr, Wake};
@@ -11,7 +11,7 @@ use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::primitives::sync::{BiasedGuard, BiasedLock};
 use crate::util::drop_all::drop_all;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 impl Party for WaiterPtr {
@@ -102,20 +102,6 @@ impl<T> Core<T> {
         result
     }
 
-    #[inline]
-    pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        let mut message = ManuallyDrop::new(message);
-        // SAFETY: it holds a message; who has it afterwards is what the answer says.
-        let sent = self.with(|state, wakes| unsafe { state.send(&raw mut *message, wakes) });
-        match sent {
-            Sent::Done => Ok(()),
-            Sent::Full => Err(TrySendError::Full(ManuallyDrop::into_inner(message))),
-            Sent::Disconnected => {
-                Err(TrySendError::Disconnected(ManuallyDrop::into_inner(message)))
-            }
-        }
-    }
-
     /// Sends by a promise, which ends with this.
     pub(super) fn keep(&self, message: T) -> Result<(), SendError<T>> {
         let mut message = ManuallyDrop::new(message);
@@ -124,43 +110,6 @@ impl<T> Core<T> {
             Sent::Done => Ok(()),
             Sent::Full | Sent::Disconnected => Err(SendError(ManuallyDrop::into_inner(message))),
         }
-    }
-
-    #[inline]
-    pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
-        let mut message = MaybeUninit::uninit();
-        let to = message.as_mut_ptr();
-        // SAFETY: room for a message.
-        match self.with(|state, wakes| unsafe { state.receive(to, wakes) }) {
-            // SAFETY: so says the answer.
-            Received::Done => Ok(unsafe { message.assume_init() }),
-            Received::Promised => self.try_collect(),
-            Received::Empty => Err(TryRecvError::Empty),
-            Received::Disconnected => Err(TryRecvError::Disconnected),
-        }
-    }
-
-    /// Takes what was promised; where that is withdrawn, what else there is.
-    #[cold]
-    #[inline(never)]
-    fn try_collect(&self) -> Result<T, TryRecvError> {
-        let mut message = MaybeUninit::uninit();
-        let to = message.as_mut_ptr();
-        loop {
-            // SAFETY: room for a message, and the caller was promised one.
-            if unsafe { self.collect(to) } {
-                break;
-            }
-            // SAFETY: room for a message.
-            match self.with(|state, wakes| unsafe { state.receive(to, wakes) }) {
-                Received::Done => break,
-                Received::Promised => {}
-                Received::Empty => return Err(TryRecvError::Empty),
-                Received::Disconnected => return Err(TryRecvError::Disconnected),
-            }
-        }
-        // SAFETY: so say `collect` and the answer.
-        Ok(unsafe { message.assume_init() })
     }
 
     /// Waits for a message that was promised, which neither a time-out nor a cancel may end: its

@@ -11,7 +11,6 @@ use super::node::End;
 use super::parcel::Parcel;
 use super::registered::Registered;
 use super::select_node::SelectNode;
-use super::selected::SelectedOperation;
 use super::ticket::READY;
 use crate::cancel;
 use crate::fiber;
@@ -57,8 +56,7 @@ impl Patience {
 
 /// What ended one round of waiting.
 enum Round<'a> {
-    /// A case, and whether it was promised.
-    Chosen(Listed<'a>, bool),
+    Chosen(Choice<'a>),
     /// Something changed, or the time is over: try again.
     Look,
 }
@@ -66,7 +64,15 @@ enum Round<'a> {
 /// Nodes that stand on the stack; a select with more cases allocates.
 const FEW: usize = 4;
 
-/// Chooses a case and lets it have its effect; `None` when patience is over.
+/// A case that was chosen, and whether it was promised: false if it is disconnected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice<'a> {
+    pub(super) case: Listed<'a>,
+    pub(super) promised: bool,
+}
+
+/// Chooses a case and lets it have its effect; `None` when patience is over. What is received comes into `parcel`, which
+/// stays where it is: to move what has just been stored, in other pieces, takes the processor longer than to store it.
 ///
 /// Without a wait the cases are tried twice before it gives up: between the looks at two channels
 /// somebody may fill the first and then empty the second, so that neither is found ready though one of
@@ -75,21 +81,20 @@ pub(super) fn select<'a>(
     cases: &mut [Listed<'a>],
     patience: Patience,
     biased: bool,
-) -> Option<SelectedOperation<'a>> {
+    parcel: &mut Parcel,
+) -> Option<Choice<'a>> {
     let deadline = begin(patience);
     let mut first = if biased { 0 } else { shuffle(cases) };
     let (mut again, mut waited) = (cases.len() > 1, false);
     loop {
-        let mut parcel = Parcel::new();
         for case in in_turn(cases, first) {
-            match case.source.attempt(&mut parcel) {
-                Attempt::Chosen => return Some(SelectedOperation::new(*case, parcel, true)),
-                Attempt::Disconnected => return Some(SelectedOperation::new(*case, parcel, false)),
-                Attempt::Promised if case.source.collect(&mut parcel) => {
-                    return Some(SelectedOperation::new(*case, parcel, true));
-                }
-                Attempt::Promised | Attempt::NotReady => {}
-            }
+            let promised = match case.source.attempt(parcel) {
+                Attempt::Chosen => true,
+                Attempt::Disconnected => false,
+                Attempt::Promised if case.source.collect(parcel) => true,
+                Attempt::Promised | Attempt::NotReady => continue,
+            };
+            return Some(Choice { case: *case, promised });
         }
         if is_over(deadline) {
             if !std::mem::take(&mut again) {
@@ -101,9 +106,8 @@ pub(super) fn select<'a>(
         } else {
             // They wait in the same order: of two at one channel it serves the first.
             cases.rotate_left(std::mem::take(&mut first));
-            let round = wait(cases, deadline, Purpose::Effect, &mut parcel);
-            if let Round::Chosen(case, promised) = round {
-                return Some(SelectedOperation::new(case, parcel, promised));
+            if let Round::Chosen(choice) = wait(cases, deadline, Purpose::Effect, parcel) {
+                return Some(choice);
             }
             // All cases were watched at once: what follows is the last look.
             (again, waited) = (false, true);
@@ -171,8 +175,6 @@ fn in_turn<'c, 'a>(cases: &'c [Listed<'a>], first: usize) -> impl Iterator<Item 
     from.iter().chain(before)
 }
 
-/// The message of a receive comes into `parcel`, which stays where it is: to move what has just been stored takes the
-/// processor longer than to store it.
 #[inline(never)]
 fn wait<'a>(
     cases: &[Listed<'a>],
@@ -222,15 +224,13 @@ fn wait<'a>(
 
 /// Is withdrawn when it goes.
 struct Chosen<'p, 'a> {
-    case: Listed<'a>,
-    promised: bool,
+    choice: Choice<'a>,
     parcel: &'p mut Parcel,
 }
 
 impl<'a> Chosen<'_, 'a> {
     fn keep(self) -> Round<'a> {
-        let chosen = ManuallyDrop::new(self);
-        Round::Chosen(chosen.case, chosen.promised)
+        Round::Chosen(ManuallyDrop::new(self).choice)
     }
 }
 
@@ -238,8 +238,8 @@ impl Drop for Chosen<'_, '_> {
     fn drop(&mut self) {
         // As a `SelectedOperation` that is dropped.
         self.parcel.forget();
-        if self.promised {
-            self.case.source.withdraw();
+        if self.choice.promised {
+            self.choice.case.source.withdraw();
         }
     }
 }
@@ -348,5 +348,6 @@ fn conclude<'p, 'a>(case: Listed<'a>, end: End, parcel: &'p mut Parcel) -> Optio
         End::Open => case.source.hands_over(),
         End::Look => false,
     };
-    (promised || end == End::Disconnected).then_some(Chosen { case, promised, parcel })
+    let choice = Choice { case, promised };
+    (promised || end == End::Disconnected).then_some(Chosen { choice, parcel })
 }

@@ -7,8 +7,12 @@
 /// What the macros call; for them only.
 #[doc(hidden)]
 pub mod internal {
-    use super::super::engine::{self, Patience};
+    use super::super::engine::{self, Choice, Patience};
+    use super::super::error::RecvError;
+    use super::super::parcel::Parcel;
+    use super::super::receiver::Receiver;
     use super::super::selected::SelectedOperation;
+    use std::mem;
     use std::time::Duration;
 
     pub use super::super::case::{Selectable, Source};
@@ -23,36 +27,69 @@ pub mod internal {
 
     impl<C: Selectable> AsCase for C {}
 
-    /// The number of the case that was chosen; one that no case has, if none was.
-    #[inline]
-    pub fn number(chosen: &Option<SelectedOperation<'_>>) -> usize {
-        chosen.as_ref().map_or(usize::MAX, SelectedOperation::index)
+    /// What a select chose, with the message of a receive where it was put: a
+    /// [`SelectedOperation`] that stays in its place. Nothing waits for its end, so that a body may move the handles.
+    #[derive(Debug)]
+    pub struct Chosen<'a> {
+        choice: Option<Choice<'a>>,
+        parcel: Parcel,
     }
 
-    /// What was chosen.
-    #[inline]
-    #[track_caller]
-    pub fn chosen(chosen: Option<SelectedOperation<'_>>) -> SelectedOperation<'_> {
-        chosen.expect("a case has the number only if it was chosen")
-    }
+    impl<'a> Chosen<'a> {
+        /// Nothing yet.
+        #[inline]
+        #[allow(clippy::new_without_default, reason = "nobody has a use for one")]
+        pub fn new() -> Chosen<'a> {
+            Chosen { choice: None, parcel: Parcel::new() }
+        }
 
-    /// Waits as long as it takes.
-    pub fn wait<'a>(cases: &mut [Listed<'a>], biased: bool) -> Option<SelectedOperation<'a>> {
-        engine::select(cases, Patience::Until(None), biased)
-    }
+        /// Waits as long as it takes.
+        pub fn wait(&mut self, cases: &mut [Listed<'a>], biased: bool) {
+            self.select(cases, Patience::Until(None), biased);
+        }
 
-    /// Does not wait.
-    pub fn poll<'a>(cases: &mut [Listed<'a>], biased: bool) -> Option<SelectedOperation<'a>> {
-        engine::select(cases, Patience::None, biased)
-    }
+        /// Does not wait.
+        pub fn poll(&mut self, cases: &mut [Listed<'a>], biased: bool) {
+            self.select(cases, Patience::None, biased);
+        }
 
-    /// Waits for `timeout` at most.
-    pub fn wait_for<'a>(
-        cases: &mut [Listed<'a>],
-        biased: bool,
-        timeout: Duration,
-    ) -> Option<SelectedOperation<'a>> {
-        engine::select(cases, Patience::lasting(timeout), biased)
+        /// Waits for `timeout` at most.
+        pub fn wait_for(&mut self, cases: &mut [Listed<'a>], biased: bool, timeout: Duration) {
+            self.select(cases, Patience::lasting(timeout), biased);
+        }
+
+        #[inline]
+        fn select(&mut self, cases: &mut [Listed<'a>], patience: Patience, biased: bool) {
+            // What was received for one choice is not another's.
+            assert!(self.parcel.is_empty(), "the last choice was not completed");
+            self.choice = engine::select(cases, patience, biased, &mut self.parcel);
+        }
+
+        /// The number of the case that was chosen; one that no case has, if none was.
+        #[inline]
+        pub fn number(&self) -> usize {
+            self.choice.map_or(usize::MAX, |choice| choice.case.index)
+        }
+
+        #[track_caller]
+        fn take(&mut self) -> Choice<'a> {
+            self.choice.take().expect("a case has the number only if it was chosen")
+        }
+
+        /// Completes a receive.
+        #[inline]
+        #[track_caller]
+        pub fn recv<T>(&mut self, r: &Receiver<T>) -> Result<T, RecvError> {
+            self.take().check(r.identity(), "receiver");
+            // SAFETY: it was filled by this receiver, so with its type.
+            unsafe { self.parcel.take() }.ok_or(RecvError)
+        }
+
+        /// To be completed; withdrawn if it is not.
+        #[track_caller]
+        pub fn operation(&mut self) -> SelectedOperation<'a> {
+            SelectedOperation::new(self.take(), mem::replace(&mut self.parcel, Parcel::new()))
+        }
     }
 }
 
@@ -264,8 +301,9 @@ macro_rules! __select_internal {
         // Mutable: they are shuffled.
         let mut cases: [$crate::channel::internal::Listed<'_>; 0 $(+ $crate::__select_internal!(@one $kind))*] =
             [$($crate::channel::internal::Listed::new($handle, $number)),*];
-        let chosen = $crate::channel::internal::$how(&mut cases, $($argument)*);
-        let number = $crate::channel::internal::number(&chosen);
+        let mut chosen = $crate::channel::internal::Chosen::new();
+        chosen.$how(&mut cases, $($argument)*);
+        let number = chosen.number();
         $crate::__select_internal!(
             @run chosen number ($default) $(($kind $handle $number $message $pattern $body))*
         )
@@ -273,17 +311,16 @@ macro_rules! __select_internal {
     (@one $kind:ident) => { 1 };
 
     // ---- @run chosen number (default) cases ----
-    // Each branch moves the operation away before the body, which may move the handles.
-    (@run $chosen:ident $number:ident ($default:expr)) => {{
-        ::core::mem::forget($chosen);
+    // Each branch completes the operation before the body, which may move the handles.
+    (@run $chosen:ident $number:ident ($default:expr)) => {
         $default
-    }};
+    };
     (
         @run $chosen:ident $number:ident $default:tt
         (recv $handle:ident $case:tt () ($pattern:pat) ($body:expr)) $($rest:tt)*
     ) => {
         if $number == $case {
-            let $pattern = $crate::channel::internal::chosen($chosen).recv($handle);
+            let $pattern = $chosen.recv($handle);
             $body
         } else {
             $crate::__select_internal!(@run $chosen $number $default $($rest)*)
@@ -294,7 +331,7 @@ macro_rules! __select_internal {
         (send $handle:ident $case:tt ($message:expr) ($pattern:pat) ($body:expr)) $($rest:tt)*
     ) => {
         if $number == $case {
-            let $pattern = $crate::channel::internal::chosen($chosen).send($handle, $message);
+            let $pattern = $chosen.operation().send($handle, $message);
             $body
         } else {
             $crate::__select_internal!(@run $chosen $number $default $($rest)*)
@@ -305,7 +342,7 @@ macro_rules! __select_internal {
         (wait $handle:ident $case:tt () ($pattern:pat) ($body:expr)) $($rest:tt)*
     ) => {
         if $number == $case {
-            let $pattern = $crate::channel::internal::chosen($chosen).complete($handle);
+            let $pattern = $chosen.operation().complete($handle);
             $body
         } else {
             $crate::__select_internal!(@run $chosen $number $default $($rest)*)

@@ -69,6 +69,7 @@
 //! - `select!` has one more kind of case, `wait`, which stands for [anything](Selectable) that one can wait
 //!   for; [`Case`] adds to that.
 
+mod at_once;
 mod case;
 mod cases;
 mod core;

@@ -1,6 +1,7 @@
 //! The room under loom: all but the macros, the iterators and what makes channels; a select's cases are
 //! channels and those of others.
 
+mod at_once;
 mod case;
 mod core;
 mod engine;

@@ -94,6 +94,11 @@ impl Parcel {
         Some(unsafe { self.place().cast::<T>().read() })
     }
 
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.drop.is_none()
+    }
+
     /// Leaves a message that there is to nobody, without its destructor.
     pub(super) fn forget(&mut self) {
         self.drop = None;

@@ -21,7 +21,7 @@ type StillLocked<'a, T> = Held<'a, State<T, WaiterPtr>>;
 
 /// Messages of more bytes are never quiet: to move one takes longer than a call, and a build without optimizations has
 /// a copy on the stack for each function, and for each move in it.
-const LARGE: usize = 1024;
+pub(super) const LARGE: usize = 1024;
 
 /// Why a send did not take effect; the message is where it was.
 enum Unsent {

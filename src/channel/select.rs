@@ -3,6 +3,7 @@
 use super::case::{Selectable, Source};
 use super::engine::{self, Listed, Patience};
 use super::error::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
+use super::parcel::Parcel;
 use super::receiver::Receiver;
 use super::selected::SelectedOperation;
 use super::sender::Sender;
@@ -233,7 +234,9 @@ impl<'a> Select<'a> {
     }
 
     fn choose(&mut self, patience: Patience) -> Option<SelectedOperation<'a>> {
-        engine::select(&mut self.cases, patience, self.biased)
+        let mut parcel = Parcel::new();
+        let choice = engine::select(&mut self.cases, patience, self.biased, &mut parcel);
+        choice.map(|choice| SelectedOperation::new(choice, parcel))
     }
 
     /// The number of an operation that is ready now; it is not carried out. By the time it is tried,

@@ -1,7 +1,7 @@
 //! What a select chose, to be completed.
 
 use super::case::{Identity, Selectable, Source};
-use super::engine::Listed;
+use super::engine::Choice;
 use super::error::{RecvError, SendError};
 use super::parcel::Parcel;
 use super::receiver::Receiver;
@@ -29,11 +29,9 @@ use std::thread;
 /// ```
 #[must_use]
 pub struct SelectedOperation<'a> {
-    case: Listed<'a>,
+    choice: Choice<'a>,
     /// The message of a receive that succeeded.
     parcel: Parcel,
-    /// False if the channel was disconnected, and once it is completed.
-    promised: bool,
     completed: bool,
 }
 
@@ -42,8 +40,8 @@ impl std::panic::UnwindSafe for SelectedOperation<'_> {}
 impl std::panic::RefUnwindSafe for SelectedOperation<'_> {}
 
 impl<'a> SelectedOperation<'a> {
-    pub(super) fn new(case: Listed<'a>, parcel: Parcel, promised: bool) -> SelectedOperation<'a> {
-        SelectedOperation { case, parcel, promised, completed: false }
+    pub(super) fn new(choice: Choice<'a>, parcel: Parcel) -> SelectedOperation<'a> {
+        SelectedOperation { choice, parcel, completed: false }
     }
 
     /// The number of the operation in its list.
@@ -60,7 +58,7 @@ impl<'a> SelectedOperation<'a> {
     /// assert!(operation.recv(&r).is_err());
     /// ```
     pub fn index(&self) -> usize {
-        self.case.index
+        self.choice.case.index
     }
 
     /// Completes a send.
@@ -138,8 +136,7 @@ impl<'a> SelectedOperation<'a> {
 
     #[track_caller]
     fn check(&self, identity: Identity, what: &str) {
-        let selected = self.case.source.identity() == identity;
-        assert!(selected, "passed a {what} that wasn't selected");
+        self.choice.check(identity, what);
     }
 
     /// Completes it: was there a promise? It is the caller's from now on.
@@ -147,7 +144,15 @@ impl<'a> SelectedOperation<'a> {
     pub(crate) fn into_promise(mut self, identity: Identity) -> bool {
         self.check(identity, "case");
         self.completed = true;
-        self.promised
+        self.choice.promised
+    }
+}
+
+impl Choice<'_> {
+    #[track_caller]
+    pub(super) fn check(&self, identity: Identity, what: &str) {
+        let selected = self.case.source.identity() == identity;
+        assert!(selected, "passed a {what} that wasn't selected");
     }
 }
 
@@ -163,8 +168,8 @@ impl Drop for SelectedOperation<'_> {
             return;
         }
         self.parcel.forget();
-        if self.promised {
-            self.case.source.withdraw();
+        if self.choice.promised {
+            self.choice.case.source.withdraw();
         }
         // While unwinding, by a panic or a cancel in the code that makes the message, it is over.
         assert!(

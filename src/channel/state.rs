@@ -137,6 +137,36 @@ impl<T, W: Party> State<T, W> {
         is_quiet && unsafe { self.queue.pop_in_place(to) }
     }
 
+    /// Sends as [`send`](State::send) if that tells nobody; `None`, with nothing done, if it may.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn try_send_quietly(&mut self, from: *mut T) -> Option<Sent> {
+        // SAFETY: passed on.
+        if unsafe { self.send_quietly(from) } {
+            return Some(Sent::Done);
+        }
+        let stays = self.is_full() && self.receivers.is_empty() && !self.disconnected;
+        stays.then_some(Sent::Full)
+    }
+
+    /// Receives as [`receive`](State::receive) if that tells nobody; `None`, with nothing done, if it may.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn try_receive_quietly(&mut self, to: *mut T) -> Option<Received> {
+        // SAFETY: passed on.
+        if unsafe { self.receive_quietly(to) } {
+            return Some(Received::Done);
+        }
+        // Where there are places, who waits to send has found none free.
+        (self.queue.is_empty() && self.capacity != 0).then(|| self.nothing())
+    }
+
     /// Sends the message in `from`, or leaves it there.
     ///
     /// # Safety
