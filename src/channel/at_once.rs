@@ -1,11 +1,13 @@
 //! Sends and receives that do not wait, by the quiet way of `plain.rs` where they can: with a select's cases these are
 //! tried each time.
 
-use super::core::Core;
+use super::core::{Core, deliver};
 use super::error::{TryRecvError, TrySendError};
-use super::plain::LARGE;
+use super::node::Wakes;
+use super::plain::{LARGE, StillLocked};
+#[cfg(doc)]
+use super::state::State;
 use super::state::{Received, Sent};
-use crate::fiber;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 impl<T> Core<T> {
@@ -24,28 +26,30 @@ impl<T> Core<T> {
 
     /// # Safety
     ///
-    /// As [`State::send`](super::state::State::send).
+    /// As [`State::send`].
     #[inline]
     unsafe fn send_at_once(&self, from: *mut T) -> Sent {
+        let mut state = self.lock();
         if const { size_of::<T>() <= LARGE } {
-            if let Some(mut state) = self.state.lock_by_bias(fiber::caller()) {
-                // SAFETY: passed on.
-                if let Some(sent) = unsafe { state.try_send_quietly(from) } {
-                    return sent;
-                }
+            // SAFETY: passed on.
+            if let Some(sent) = unsafe { state.try_send_quietly(from) } {
+                return sent;
             }
         }
-        // SAFETY: passed on.
-        unsafe { self.send_at_once_loudly(from) }
+        // SAFETY: passed on; of this channel, just now.
+        unsafe { self.send_at_once_loudly(state.hold(), from) }
     }
 
     /// # Safety
     ///
-    /// As [`State::send`](super::state::State::send).
+    /// As [`State::send`]; the caller has just locked the state of this channel.
     #[inline(never)]
-    unsafe fn send_at_once_loudly(&self, from: *mut T) -> Sent {
+    unsafe fn send_at_once_loudly(&self, state: StillLocked<'_, T>, from: *mut T) -> Sent {
+        let mut wakes = Wakes::new();
         // SAFETY: passed on.
-        self.with(|state, wakes| unsafe { state.send(from, wakes) })
+        let sent = unsafe { self.state.guard(state).send(from, &mut wakes) };
+        deliver(wakes);
+        sent
     }
 
     #[inline]
@@ -63,28 +67,30 @@ impl<T> Core<T> {
 
     /// # Safety
     ///
-    /// As [`State::receive`](super::state::State::receive).
+    /// As [`State::receive`].
     #[inline]
     pub(super) unsafe fn receive_at_once(&self, to: *mut T) -> Received {
+        let mut state = self.lock();
         if const { size_of::<T>() <= LARGE } {
-            if let Some(mut state) = self.state.lock_by_bias(fiber::caller()) {
-                // SAFETY: passed on.
-                if let Some(received) = unsafe { state.try_receive_quietly(to) } {
-                    return received;
-                }
+            // SAFETY: passed on.
+            if let Some(received) = unsafe { state.try_receive_quietly(to) } {
+                return received;
             }
         }
-        // SAFETY: passed on.
-        unsafe { self.receive_at_once_loudly(to) }
+        // SAFETY: passed on; of this channel, just now.
+        unsafe { self.receive_at_once_loudly(state.hold(), to) }
     }
 
     /// # Safety
     ///
-    /// As [`State::receive`](super::state::State::receive).
+    /// As [`State::receive`]; the caller has just locked the state of this channel.
     #[inline(never)]
-    unsafe fn receive_at_once_loudly(&self, to: *mut T) -> Received {
+    unsafe fn receive_at_once_loudly(&self, state: StillLocked<'_, T>, to: *mut T) -> Received {
+        let mut wakes = Wakes::new();
         // SAFETY: passed on.
-        self.with(|state, wakes| unsafe { state.receive(to, wakes) })
+        let received = unsafe { self.state.guard(state).receive(to, &mut wakes) };
+        deliver(wakes);
+        received
     }
 
     /// Takes what was promised; where that is withdrawn, what else there is.

@@ -17,7 +17,7 @@ use crate::primitives::sync::Held;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// A locked state, on its way from one function to the next.
-type StillLocked<'a, T> = Held<'a, State<T, WaiterPtr>>;
+pub(super) type StillLocked<'a, T> = Held<'a, State<T, WaiterPtr>>;
 
 /// Messages of more bytes are never quiet: to move one takes longer than a call, and a build without optimizations has
 /// a copy on the stack for each function, and for each move in it.

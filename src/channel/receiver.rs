@@ -143,9 +143,18 @@ impl<T> Receiver<T> {
         self.recv_until(Some(deadline.into().0))
     }
 
-    #[inline]
+    /// In line, so that the message is not moved once more.
+    #[inline(always)]
     fn recv_until(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
         match &self.flavor {
+            Flavor::Channel(core) => core.recv(deadline),
+            flavor => Self::recv_of_clock(flavor, deadline),
+        }
+    }
+
+    #[inline(never)]
+    fn recv_of_clock(flavor: &Flavor<T>, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
+        match flavor {
             Flavor::Channel(core) => core.recv(deadline),
             Flavor::Timed(clock) => timed::recv(&**clock, deadline),
             Flavor::Never => Err(timed::never(deadline)),

@@ -39,7 +39,7 @@ pub(crate) struct Seat {
     operations: Cell<u32>,
     /// When the running fiber's first leg ended; 0 before. Both are set by one store.
     warm: Cell<u32>,
-    /// Operations of the running fiber's earlier legs.
+    /// Operations of the running fiber's earlier legs that are not counted yet.
     earlier: Cell<u32>,
     /// Empty control blocks.
     pub(super) blocks: Blocks,
@@ -116,10 +116,17 @@ impl Seat {
         self.earlier.set(self.earlier.get().wrapping_sub(operations));
     }
 
-    /// Operations that the running fiber was charged for since it was dispatched.
+    /// Operations that the running fiber was charged for since it was dispatched, or they were counted last.
     #[inline(always)]
     pub(crate) fn charged(&self) -> u32 {
         self.earlier.get().wrapping_add(LEG).wrapping_sub(self.operations.get())
+    }
+
+    /// The same, which are counted with this.
+    pub(crate) fn take_charged(&self) -> u32 {
+        let charged = self.charged();
+        self.earlier.set(self.earlier.get().wrapping_sub(charged));
+        charged
     }
 }
 

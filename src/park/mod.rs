@@ -18,7 +18,7 @@ mod patience;
 pub(crate) mod queue;
 
 use crate::driver::Timer;
-use crate::fiber::{self, Ends, FiberPtr, Scopes, State, ThreadBlock, Waiters};
+use crate::fiber::{self, Ends, FiberPtr, Scopes, Seat, State, ThreadBlock, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, Caller, OnceLock};
@@ -374,13 +374,24 @@ pub(crate) fn charge(fiber: FiberPtr) {
     // SAFETY: a fiber runs on a worker; the seat is valid until the next switch.
     let seat = unsafe { &*seat };
     match seat.operations() {
-        0 if !seat.goes_on() => {
+        0 if !goes_on(seat) => {
             scheduler::count_budget_yield();
             // SAFETY: the calling fiber, on its worker. A new dispatch brings a new budget.
             unsafe { scheduler::yield_now(fiber) };
         }
         _ => seat.charge(),
     }
+}
+
+/// The running fiber has no operations left: has it another leg? Then those of the last one are counted: a turn is a
+/// long time for a thief that measures how fast this worker is.
+#[cold]
+fn goes_on(seat: &Seat) -> bool {
+    let goes_on = seat.goes_on();
+    if goes_on {
+        scheduler::count_leg();
+    }
+    goes_on
 }
 
 /// Charges the caller if it is a fiber; see [`charge`]. One look at the seat.
@@ -435,7 +446,7 @@ pub(crate) fn try_charge() -> bool {
     let Some(seat) = (unsafe { fiber::seat().as_ref() }) else { return true };
     match (seat.current(), seat.operations()) {
         (None, _) => true,
-        (Some(_), 0) if !seat.goes_on() => false,
+        (Some(_), 0) if !goes_on(seat) => false,
         (Some(_), _) => {
             seat.charge();
             true

@@ -68,8 +68,8 @@ pub(crate) use schedule::wake;
 pub(crate) use shared::{Shared, Starter};
 pub use sites::BlockingSite;
 pub(crate) use spawn::{
-    SpawnOptions, Target, count_budget_yield, current, current_worker_index, drop_handle, is_here,
-    release, spawn,
+    SpawnOptions, Target, count_budget_yield, count_leg, current, current_worker_index,
+    drop_handle, is_here, release, spawn,
 };
 pub(crate) use spin::{begins_to_spin, spin};
 pub use stats::WorkerStats;

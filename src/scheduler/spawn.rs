@@ -135,6 +135,15 @@ pub(crate) fn is_here(shared: &Shared) -> bool {
     current().is_some_and(|here| std::ptr::eq(here, shared))
 }
 
+/// A fiber of this worker goes on, after so many operations that others may count them.
+#[cold]
+pub(crate) fn count_leg() {
+    // SAFETY: valid until the next switch; none comes here.
+    if let Some(worker) = unsafe { Worker::current().as_ref() } {
+        worker.ends_leg();
+    }
+}
+
 /// A fiber of this worker is about to yield because its budget is used up.
 #[cold]
 pub(crate) fn count_budget_yield() {

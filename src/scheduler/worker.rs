@@ -288,6 +288,15 @@ impl Worker<'_> {
         core.stats.operations.add(self.seat.charged().into());
     }
 
+    /// The same of one that goes on.
+    pub(super) fn ends_leg(&self) {
+        let charged = u64::from(self.seat.take_charged());
+        match self.core() {
+            Some(core) => core.stats.operations.add(charged),
+            None => self.shared.outside.operations.add_shared(charged),
+        }
+    }
+
     /// Sets who runs here, for the fiber itself and for the supervisor.
     #[inline]
     pub(super) fn set_running(&self, fiber: Option<FiberPtr>) {
