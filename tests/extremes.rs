@@ -27,7 +27,7 @@ fn a_park_for_no_time_takes_what_is_there() {
     });
 }
 
-/// It leaves the worker to others as often as any operation that need not wait: once in 128 times.
+/// It leaves the worker to others as often as any operation that need not wait.
 #[test]
 fn a_wait_for_no_time_charges_the_budget_and_does_not_sleep() {
     const TIMES: u64 = 12_800;
@@ -42,7 +42,11 @@ fn a_wait_for_no_time_charges_the_budget_and_does_not_sleep() {
         runtime.run(move || (0..TIMES).for_each(|_| wait()));
         let after = runtime.stats().total;
         let dispatched = after.dispatched - before.dispatched;
-        assert!((TIMES / 130..TIMES / 10).contains(&dispatched), "{dispatched} times dispatched");
+        assert!(dispatched < TIMES / 10, "{dispatched} times dispatched");
+        // Those before which it yields bring a budget of their own.
+        let yields = after.budget_yields - before.budget_yields;
+        let charged = after.operations - before.operations + yields;
+        assert!(charged >= TIMES && yields > 0, "{charged} charged, {yields} yields");
     }
 }
 

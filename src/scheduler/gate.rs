@@ -50,8 +50,7 @@ impl Gate {
     #[inline(always)]
     pub(crate) fn enter(&self) {
         self.inside.store(true, Ordering::Relaxed);
-        // The light fence of `asymmetric`, where it is light.
-        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        asymmetric::no_more_than_light();
         if self.asked.load(Ordering::Acquire) & (VISITED | FENCED) != 0 {
             self.enter_slowly();
         }

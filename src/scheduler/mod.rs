@@ -14,6 +14,7 @@ mod core;
 mod cores;
 mod crew;
 mod deadlock;
+mod finish;
 mod gate;
 mod hand_off;
 mod heirs;
