@@ -46,27 +46,26 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let unfilled = make(target, options, Kind::of::<F, T>())?;
+    let (unfilled, place) = make(target, options, Kind::of::<F, T>())?;
     // SAFETY: of this kind; the scheduler outlives its fibers (`Shared::of`); the rest is passed on.
     let fiber = unsafe { unfilled.fill(f) };
-    enqueue(fiber);
+    // SAFETY: just made; to move a closure switches to nobody.
+    unsafe { enqueue(fiber, place) };
     Ok(fiber)
 }
 
-/// The worker that the caller is on, if it is one of `shared` and has a core.
-///
-/// Valid until the calling fiber's next switch.
-#[inline(always)]
-fn worker_of<'a>(shared: &Shared) -> Option<&'a Worker<'a>> {
-    // SAFETY: as said above.
-    unsafe { Worker::current().as_ref() }
-        .filter(|worker| std::ptr::eq(worker.shared, shared) && worker.core().is_some())
-}
+/// The worker that the caller is on, if it is one of the fiber's scheduler; else null.
+#[derive(Clone, Copy, Debug)]
+struct Here(*const Worker<'static>);
 
 /// What of a spawn comes before the closure. Not inlined, nor is what comes after it: it would be in
 /// every caller's crate, once for each closure.
 #[inline(never)]
-fn make(target: Target<'_>, options: SpawnOptions, kind: Kind) -> Result<Unfilled, Stopped> {
+fn make(
+    target: Target<'_>,
+    options: SpawnOptions,
+    kind: Kind,
+) -> Result<(Unfilled, Here), Stopped> {
     // SAFETY: valid until the next switch; none comes here.
     let worker = unsafe { Worker::current().as_ref() };
     let shared = match (target, worker) {
@@ -77,10 +76,9 @@ fn make(target: Target<'_>, options: SpawnOptions, kind: Kind) -> Result<Unfille
     if shared.is_stopping() {
         return Err(Stopped);
     }
-    let sampled = worker
-        .filter(|worker| std::ptr::eq(worker.shared, shared))
-        .and_then(|worker| Some(worker.own_in(worker.core()?)))
-        .is_some_and(|own| own.sampler.take(options.site));
+    let here =
+        worker.filter(|worker| std::ptr::eq(worker.shared, shared) && worker.core().is_some());
+    let sampled = here.is_some_and(|here| here.own().sampler.take(options.site));
     let spec = Spec {
         scheduler: std::ptr::from_ref(shared).cast(),
         site: options.site,
@@ -88,20 +86,22 @@ fn make(target: Target<'_>, options: SpawnOptions, kind: Kind) -> Result<Unfille
         size: options.size.unwrap_or(shared.config.stack_size),
         sampled,
     };
-    Ok(Unfilled::new(spec, kind))
+    let here = Here(here.map_or(std::ptr::null(), |here| std::ptr::from_ref(here).cast()));
+    Ok((Unfilled::new(spec, kind), here))
 }
 
+/// # Safety
+///
+/// `here` was found with the fiber, and the caller has not switched since.
 #[inline(never)]
-fn enqueue(fiber: FiberPtr) {
-    // SAFETY: the fiber is not done, so its scheduler is there.
-    let shared = unsafe { &*Shared::of(fiber) };
-    match worker_of(shared) {
-        Some(worker) => {
-            worker.held().stats.spawned.add(1);
-            worker.push_woken(fiber);
-        }
-        None => shared.push_spawned(fiber),
-    }
+unsafe fn enqueue(fiber: FiberPtr, here: Here) {
+    // SAFETY: passed on.
+    let Some(worker) = (unsafe { here.0.as_ref() }) else {
+        // SAFETY: the fiber is not done, so its scheduler is there.
+        return unsafe { &*Shared::of(fiber) }.push_spawned(fiber);
+    };
+    worker.held().stats.spawned.add(1);
+    worker.push_woken(fiber);
 }
 
 /// The join handle of `fiber` goes away, its result not taken.
