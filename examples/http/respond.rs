@@ -6,6 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use volt::time::{Duration, Instant};
+
 use crate::Daemon;
 use crate::connection::Connection;
 use crate::request::{Method, Request, Target};
@@ -165,30 +167,37 @@ fn decimal(mut n: usize, buffer: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// The Date header's value, formatted anew when the second has changed.
+/// The Date header's value. The system's clock is asked when the second is over, and not for each answer.
 #[derive(Debug)]
 pub struct Date {
     /// Seconds since the epoch that `text` stands for.
     second: u64,
     text: [u8; 29],
+    /// Until then it is what it is; `None` before the first look.
+    next: Option<Instant>,
 }
 
 impl Default for Date {
     fn default() -> Self {
-        Date { second: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" }
+        Date { second: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT", next: None }
     }
 }
 
 impl Date {
     pub fn refresh(&mut self) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        if now != self.second {
-            self.second = now;
-            self.format();
+        if self.next.is_none_or(|next| next.has_passed()) {
+            self.look();
         }
     }
 
     #[cold]
+    fn look(&mut self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let left = Duration::from_secs(1) - Duration::from_nanos(now.subsec_nanos().into());
+        (self.second, self.next) = (now.as_secs(), Some(Instant::now() + left));
+        self.format();
+    }
+
     fn format(&mut self) {
         let (days, second) = (self.second / 86_400, self.second % 86_400);
         let (year, month, day) = civil(days);

@@ -50,6 +50,14 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) struct Role<'a>(MutexGuard<'a, Inner>);
 
+/// How a wait in the poller has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awake {
+    pub(crate) at: Moment,
+    /// Nothing came before the time that it was to end at.
+    pub(crate) by_timer: bool,
+}
+
 impl Driver {
     /// A driver with `shards` timer wheels.
     pub(crate) fn new(shards: usize) -> io::Result<Arc<Driver>> {
@@ -88,14 +96,14 @@ impl Driver {
     }
 
     /// Waits for sockets, for the next timer, for what `until` says or for an interrupt.
-    /// `now` is a moment ago. `true` if nothing came before the time that it was to end at.
+    /// `now` is a moment ago.
     pub(crate) fn wait(
         &self,
         role: &mut Role<'_>,
         now: Moment,
         until: impl Fn() -> Moment,
         settled: &mut Batch,
-    ) -> bool {
+    ) -> Awake {
         let wake_at = self.alarm.set(|| self.timers.next_deadline().min(until()));
         let timeout = (wake_at != Moment::NEVER).then(|| wake_at.since(now));
         let is_exact = |timeout: &Duration| {
@@ -106,10 +114,10 @@ impl Driver {
             None => self.poll(role, timeout, settled),
         }
         self.alarm.clear();
-        let awake = Moment::now();
-        let in_time = settled.is_empty() && awake >= wake_at;
-        self.timers.expire(awake, settled);
-        in_time
+        let at = Moment::now();
+        let by_timer = settled.is_empty() && at >= wake_at;
+        self.timers.expire(at, settled);
+        Awake { at, by_timer }
     }
 
     /// For `timeout`, or until the next wait for a timer may be over: timers that are near to each other share a wake,

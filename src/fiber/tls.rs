@@ -221,7 +221,21 @@ pub(crate) fn deadline_after(duration: Duration) -> Moment {
 /// the clock where some microseconds and more are left.
 #[inline]
 pub(crate) fn has_passed(deadline: Moment) -> bool {
-    deadline == Moment::PAST || upper_bound() >= deadline && Moment::now() >= deadline
+    deadline == Moment::PAST || !is_surely_before(deadline) && Moment::now() >= deadline
+}
+
+#[inline]
+fn is_surely_before(deadline: Moment) -> bool {
+    // SAFETY: a seat outlives its thread's use of it, and no switch lies between.
+    match unsafe { seat().as_ref() } {
+        Some(seat) => seat.clock.is_surely_before(deadline),
+        None => plain_is_surely_before(deadline),
+    }
+}
+
+#[inline(never)]
+fn plain_is_surely_before(deadline: Moment) -> bool {
+    CLOCK.with(|clock| clock.is_surely_before(deadline))
 }
 
 #[inline]

@@ -34,7 +34,7 @@ pub(crate) fn surely_light() {
     super::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// As [`surely_light`], for who makes up for it where it is not: under loom always, which sees no such fence.
+/// As [`surely_light`], for who makes up for it where it is not.
 #[inline(always)]
 pub(crate) fn no_more_than_light() {
     std::sync::atomic::compiler_fence(Ordering::SeqCst);

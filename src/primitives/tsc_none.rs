@@ -22,4 +22,9 @@ impl TscClock {
     pub(crate) fn upper_bound(&self) -> Moment {
         Moment::now()
     }
+
+    /// Is the present before `deadline`?
+    pub(crate) fn is_surely_before(&self, deadline: Moment) -> bool {
+        Moment::now() < deadline
+    }
 }

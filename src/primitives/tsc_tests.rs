@@ -73,6 +73,8 @@ impl World {
     /// Asks `clock`; the bound must hold. True if it came from an anchor.
     #[track_caller]
     fn ask(&mut self, clock: &TscClock) -> bool {
+        let before = Moment::from_nanos(self.nanos());
+        assert!(!clock.is_roughly_before(before, || self.read_tsc()), "it has passed already");
         let before = self.nanos();
         let reckoned = clock.reckon(|| self.read_tsc());
         let world = RefCell::new(&mut *self);
@@ -140,7 +142,13 @@ proptest! {
                 Step::Interrupt { cycles } => world.interrupt = cycles,
                 Step::Early { cycles } => world.early = cycles,
                 Step::Suspend { seconds } => world.tsc += seconds * 1_000_000 * mhz,
-                Step::SetBack { tsc } => world.tsc = tsc + 1_000,
+                Step::SetBack { tsc } => {
+                    world.tsc = tsc + 1_000;
+                    // Just after the anchor, of all places: see the module.
+                    while clock.line.get().roughly_at(world.tsc).is_some() {
+                        world.tsc += 1 << 20;
+                    }
+                }
             }
         }
     }
@@ -170,6 +178,31 @@ fn an_anchor_is_not_used_when_it_is_old_or_ahead() {
     assert_eq!(bound(999_999), None);
     assert_eq!(bound(0), None);
     assert_eq!(Line::NONE.at(0), None);
+    // For deadlines that are far away it is good for longer.
+    let rough = |tsc: u64| line.roughly_at(tsc).map(Moment::as_nanos);
+    assert_eq!(rough(1_000_000 + line.end), Some(5_000_000 + GOOD_FOR * 5 / 4 + GUARD));
+    let end = line.end * u64::from(LONGER);
+    assert_eq!(rough(999_999 + end), Some(5_000_000 + u64::from(LONGER) * 20_000 + GUARD - 1));
+    assert_eq!((rough(1_000_000 + end), rough(999_999)), (None, None));
+}
+
+/// Who asks for nothing else looks at the clock once in 33 ms, and goes on to measure its rate.
+#[test]
+fn a_deadline_that_is_far_away_takes_no_look_at_the_clock() {
+    let (mut world, clock) = (World::new(2_600), TscClock::new());
+    let far = Moment::from_nanos(world.nanos() + 3_600_000_000_000);
+    assert!(!clock.is_roughly_before(far, || world.read_tsc()), "nothing is known yet");
+    world.measure(&clock);
+    let mut looks = 0;
+    for _ in 0..1_000 {
+        world.pass_micros(1_000);
+        if !clock.is_roughly_before(far, || world.read_tsc()) {
+            world.ask(&clock);
+            looks += 1;
+        }
+    }
+    assert!((28..35).contains(&looks), "{looks} looks in a second");
+    assert_ne!(clock.gauge.get().known, 0);
 }
 
 #[test]
@@ -257,6 +290,7 @@ fn stay_on(processor: Option<usize>) {
 #[track_caller]
 fn ask(clock: &TscClock) {
     let before = Moment::now();
+    assert!(!clock.is_surely_before(before), "it has passed already");
     let bound = clock.upper_bound();
     let after = Moment::now();
     assert!(before <= bound, "early by {:?}", before.since(bound));

@@ -46,6 +46,8 @@ struct Woken {
     /// The poller is left to nobody.
     leaves_poller: bool,
     by_timer: bool,
+    /// When, if that was a moment ago.
+    at: Option<Moment>,
 }
 
 impl Worker<'_> {
@@ -74,7 +76,7 @@ impl Worker<'_> {
             self.put_off_the_watch(now);
             woken = self.sleep(now, look_again);
         }
-        let awake = Moment::now();
+        let awake = woken.at.unwrap_or_else(Moment::now);
         let slept = awake.since(now);
         self.has_slept(slept);
         match woken.leaves_poller {
@@ -143,13 +145,13 @@ impl Worker<'_> {
         };
         let mut settled = Batch::new();
         shared.poller.sit(core.index);
-        let mut by_timer = false;
+        let mut awake = None;
         core.parker.sleep_in_poller(|| {
             let latest = timeout.map_or(Moment::NEVER, |timeout| now.saturating_add(timeout));
             let latest = latest.min(self.deadline);
             let until = || shared.next_trim(now).min(latest);
             core.stats.polls.add(1);
-            by_timer = shared.driver.wait(&mut role, now, until, &mut settled);
+            awake = Some(shared.driver.wait(&mut role, now, until, &mut settled));
         });
         let few = self.are_few(settled.len());
         shared.poller.rise();
@@ -159,11 +161,14 @@ impl Worker<'_> {
         // In this order: see `poller_seat`.
         let some = self.push_settled(settled);
         let leaves_poller = few && shared.poller.is_watched();
-        if some && !leaves_poller {
+        let wakes = some && !leaves_poller;
+        if wakes {
             shared.notify();
         }
         shared.wake_for_trim(core.index);
-        Woken { leaves_poller, by_timer }
+        let by_timer = awake.is_some_and(|awake| awake.by_timer);
+        // To wake another one takes long.
+        Woken { leaves_poller, by_timer, at: awake.filter(|_| !wakes).map(|awake| awake.at) }
     }
 
     /// Will it be done with them about when another worker, woken for a share of them, would begin?

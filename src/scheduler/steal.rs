@@ -9,6 +9,7 @@ use super::worth::Mark;
 use crate::fiber::FiberPtr;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
+use std::iter;
 use std::time::Duration;
 
 /// As long as it takes to take somebody out of a slot, and to run them elsewhere.
@@ -27,7 +28,9 @@ impl Worker<'_> {
         }
         let attempts = (self.shared.config.steal_attempts as usize).max(count - 1);
         let start = self.own().rng.below(count as u32) as usize;
-        let others = (start..).map(|place| place % count).filter(|victim| *victim != me);
+        // A division for each would be a good part of the look.
+        let next = |place: &usize| Some(if place + 1 == count { 0 } else { place + 1 });
+        let others = iter::successors(Some(start), next).filter(|victim| *victim != me);
         let (fiber, victim) = others.take(attempts).find_map(|victim| {
             self.steal_from(self.shared.cores.get(victim)).map(|fiber| (fiber, victim))
         })?;

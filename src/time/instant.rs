@@ -1,5 +1,6 @@
 //! [`Instant`].
 
+use crate::park::has_passed;
 use crate::primitives::clock::Moment;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -82,6 +83,20 @@ impl Instant {
     /// ```
     pub fn elapsed(&self) -> Duration {
         Moment::now().since(self.0)
+    }
+
+    /// Is it the present, or earlier? As `Instant::now() >= *self`, but where a microsecond and more is left that mostly takes a
+    /// look at the processor's counter only, for some nanoseconds: for what is asked each time and seldom so.
+    ///
+    /// ```
+    /// use volt::time::{Duration, Instant};
+    ///
+    /// let now = Instant::now();
+    /// assert!(now.has_passed());
+    /// assert!(!(now + Duration::from_secs(3600)).has_passed());
+    /// ```
+    pub fn has_passed(&self) -> bool {
+        has_passed(self.0)
     }
 
     /// `self + duration`; `None` past the clock's range.

@@ -1,6 +1,7 @@
 //! Requests that are answered: routes, bodies, persistence, pipelining.
 
 use std::io::Read;
+use std::time::{Duration, Instant};
 
 use crate::harness::{Answer, Client, PATIENCE, Server, poll};
 
@@ -34,6 +35,22 @@ fn the_date_is_now() {
         (0..5).map(|_| (date(), server.ask(HELLO).header("date").unwrap().to_owned(), date()));
     let tries: Vec<_> = tries.collect();
     assert!(tries.iter().any(|(before, said, after)| said == before || said == after), "{tries:?}");
+}
+
+/// The clock is not asked for each answer, but once in a second.
+#[test]
+fn the_date_goes_on_over_a_connection() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let mut date = || {
+        client.send(HELLO);
+        client.answer().header("date").unwrap().to_owned()
+    };
+    let (first, start) = (date(), Instant::now());
+    while date() == first {
+        assert!(start.elapsed() < Duration::from_millis(1_500), "it is still {first}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
