@@ -85,8 +85,8 @@ impl Instant {
         Moment::now().since(self.0)
     }
 
-    /// Is it the present, or earlier? As `Instant::now() >= *self`, but where a microsecond and more is left that mostly takes a
-    /// look at the processor's counter only, for some nanoseconds: for what is asked each time and seldom so.
+    /// Is it the present, or earlier? As `Instant::now() >= *self`, but where milliseconds are left that mostly takes a look
+    /// at the processor's counter only, for some nanoseconds: for what is asked each time and seldom so.
     ///
     /// ```
     /// use volt::time::{Duration, Instant};
