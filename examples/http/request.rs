@@ -211,6 +211,9 @@ fn skip_trailers(conn: &mut Connection<'_>, end: usize, next: &mut usize) -> Res
 }
 
 /// Parses the head at the front of `unread`; `None` if it is not complete.
+///
+/// A function of its own: the room for headers is half a page of the fiber's stack, which is not there while it waits.
+#[inline(never)]
 fn parse_head(unread: &[u8]) -> Result<Option<Head>, &'static str> {
     if unread.is_empty() {
         return Ok(None);
