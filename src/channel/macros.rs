@@ -32,7 +32,18 @@ pub mod internal {
     #[derive(Debug)]
     pub struct Chosen<'a> {
         choice: Option<Choice<'a>>,
-        parcel: Parcel,
+        parcel: Forgetful,
+    }
+
+    /// A message in it that nobody takes is left to nobody: what it borrows may be gone by then.
+    #[derive(Debug)]
+    struct Forgetful(Parcel);
+
+    impl Drop for Forgetful {
+        #[inline]
+        fn drop(&mut self) {
+            self.0.forget();
+        }
     }
 
     impl<'a> Chosen<'a> {
@@ -40,7 +51,7 @@ pub mod internal {
         #[inline]
         #[allow(clippy::new_without_default, reason = "nobody has a use for one")]
         pub fn new() -> Chosen<'a> {
-            Chosen { choice: None, parcel: Parcel::new() }
+            Chosen { choice: None, parcel: Forgetful(Parcel::new()) }
         }
 
         /// Waits as long as it takes.
@@ -61,8 +72,9 @@ pub mod internal {
         #[inline]
         fn select(&mut self, cases: &mut [Listed<'a>], patience: Patience, biased: bool) {
             // What was received for one choice is not another's.
-            assert!(self.parcel.is_empty(), "the last choice was not completed");
-            self.choice = engine::select(cases, patience, biased, &mut self.parcel);
+            let completed = self.choice.is_none() && self.parcel.0.is_empty();
+            assert!(completed, "the last choice was not completed");
+            self.choice = engine::select(cases, patience, biased, &mut self.parcel.0);
         }
 
         /// The number of the case that was chosen; one that no case has, if none was.
@@ -82,13 +94,21 @@ pub mod internal {
         pub fn recv<T>(&mut self, r: &Receiver<T>) -> Result<T, RecvError> {
             self.take().check(r.identity(), "receiver");
             // SAFETY: it was filled by this receiver, so with its type.
-            unsafe { self.parcel.take() }.ok_or(RecvError)
+            let message = unsafe { self.parcel.0.take() };
+            // The case's body may take long.
+            self.parcel.0.free_room();
+            message.ok_or(RecvError)
+        }
+
+        #[cfg(test)]
+        pub(super) fn has_room(&self) -> bool {
+            self.parcel.0.has_room()
         }
 
         /// To be completed; withdrawn if it is not.
         #[track_caller]
         pub fn operation(&mut self) -> SelectedOperation<'a> {
-            SelectedOperation::new(self.take(), mem::replace(&mut self.parcel, Parcel::new()))
+            SelectedOperation::new(self.take(), mem::replace(&mut self.parcel.0, Parcel::new()))
         }
     }
 }
@@ -350,4 +370,55 @@ macro_rules! __select_internal {
     };
 
     (@error $message:expr) => { ::core::compile_error!($message) };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::internal::{Chosen, Listed};
+    use crate::channel::{Receiver, Sender, bounded};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::rc::Rc;
+
+    fn select<'a, T>(chosen: &mut Chosen<'a>, receiver: &'a Receiver<T>) {
+        chosen.wait(&mut [Listed::new(receiver, 0)], false);
+    }
+
+    /// What the message borrows may be gone by then: a message has no part in the lifetime of what it was chosen from.
+    #[test]
+    fn a_message_that_nobody_takes_is_forgotten() {
+        let message = Rc::new(());
+        let (sender, receiver) = bounded(1);
+        sender.send(Rc::clone(&message)).unwrap();
+        let mut chosen = Chosen::new();
+        select(&mut chosen, &receiver);
+        drop(chosen);
+        assert_eq!(Rc::strong_count(&message), 2);
+    }
+
+    #[test]
+    fn a_choice_is_completed_before_the_next() {
+        let two: [(Sender<u8>, Receiver<u8>); 2] = [(); 2].map(|()| bounded(1));
+        two.iter().for_each(|(sender, _)| sender.send(1).unwrap());
+        let [(_, first), (_, second)] = &two;
+        let mut chosen = Chosen::new();
+        select(&mut chosen, first);
+        assert!(catch_unwind(AssertUnwindSafe(|| select(&mut chosen, second))).is_err());
+        assert_eq!(chosen.recv(first), Ok(1));
+        select(&mut chosen, second);
+        // Not by another's: and then it is nobody's, nor is the message taken for one of the next choice.
+        assert!(catch_unwind(AssertUnwindSafe(|| chosen.recv(first))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| select(&mut chosen, second))).is_err());
+    }
+
+    /// The body of a case may take long.
+    #[test]
+    fn room_from_the_allocator_goes_with_the_message() {
+        let (sender, receiver) = bounded(1);
+        sender.send([7; 1_000]).unwrap();
+        let mut chosen = Chosen::new();
+        select(&mut chosen, &receiver);
+        assert!(chosen.has_room());
+        assert_eq!(chosen.recv(&receiver), Ok([7; 1_000]));
+        assert!(!chosen.has_room());
+    }
 }

@@ -104,6 +104,20 @@ impl Parcel {
         self.drop = None;
     }
 
+    #[cfg(test)]
+    pub(super) fn has_room(&self) -> bool {
+        self.heap.is_some()
+    }
+
+    /// Gives room from the allocator back, where there is no message in it.
+    #[inline(always)]
+    pub(super) fn free_room(&mut self) {
+        debug_assert!(self.is_empty(), "there is a message in it");
+        if self.heap.is_some() {
+            self.heap = None;
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn clear(&mut self) {
