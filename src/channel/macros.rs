@@ -376,8 +376,8 @@ macro_rules! __select_internal {
 mod tests {
     use super::internal::{Chosen, Listed};
     use crate::channel::{Receiver, Sender, bounded};
+    use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::rc::Rc;
 
     fn select<'a, T>(chosen: &mut Chosen<'a>, receiver: &'a Receiver<T>) {
         chosen.wait(&mut [Listed::new(receiver, 0)], false);
@@ -386,13 +386,19 @@ mod tests {
     /// What the message borrows may be gone by then: a message has no part in the lifetime of what it was chosen from.
     #[test]
     fn a_message_that_nobody_takes_is_forgotten() {
-        let message = Rc::new(());
+        struct Noted<'a>(&'a Cell<u32>);
+        impl Drop for Noted<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+            }
+        }
+        let drops = Cell::new(0);
         let (sender, receiver) = bounded(1);
-        sender.send(Rc::clone(&message)).unwrap();
+        assert!(sender.send(Noted(&drops)).is_ok());
         let mut chosen = Chosen::new();
         select(&mut chosen, &receiver);
         drop(chosen);
-        assert_eq!(Rc::strong_count(&message), 2);
+        assert_eq!(drops.get(), 0);
     }
 
     #[test]
