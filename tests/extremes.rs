@@ -27,7 +27,8 @@ fn a_park_for_no_time_takes_what_is_there() {
     });
 }
 
-/// It leaves the worker to others as often as any operation that need not wait.
+/// It leaves the worker to others as often as any operation that need not wait: once in 128 times, where 64 take ten
+/// microseconds.
 #[test]
 fn a_wait_for_no_time_charges_the_budget_and_does_not_sleep() {
     const TIMES: u64 = 12_800;
@@ -39,14 +40,16 @@ fn a_wait_for_no_time_charges_the_budget_and_does_not_sleep() {
     ];
     for wait in waits {
         let before = runtime.stats().total;
-        runtime.run(move || (0..TIMES).for_each(|_| wait()));
+        runtime.run(move || {
+            for _ in 0..TIMES {
+                wait();
+                let start = std::time::Instant::now();
+                while start.elapsed() < Duration::from_nanos(160) {}
+            }
+        });
         let after = runtime.stats().total;
         let dispatched = after.dispatched - before.dispatched;
-        assert!(dispatched < TIMES / 10, "{dispatched} times dispatched");
-        // Those before which it yields bring a budget of their own.
-        let yields = after.budget_yields - before.budget_yields;
-        let charged = after.operations - before.operations + yields;
-        assert!(charged >= TIMES && yields > 0, "{charged} charged, {yields} yields");
+        assert!((TIMES / 130..TIMES / 10).contains(&dispatched), "{dispatched} times dispatched");
     }
 }
 

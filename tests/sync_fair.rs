@@ -15,9 +15,8 @@ const OVERTAKEN: u64 = 64;
 /// So often if the first few do already.
 const SOME: u64 = 8;
 
-/// So many operations that could have waited are left to a fiber that has just been dispatched, where each takes a
-/// hundred nanoseconds: 64 at a time, until those after the first 64 have taken ten microseconds.
-const BUDGET: u64 = 192;
+/// So many operations that could have waited are left to a fiber that has just been dispatched.
+const BUDGET: u64 = 128;
 
 /// How often the lock was taken, and how often since others began to wait, at most.
 #[derive(Default)]
@@ -83,9 +82,10 @@ impl<L: Lock> Taken<L> {
     }
 }
 
-/// Of which `OVERTAKEN` take more than two microseconds, and `SOME` take less if the system lets them.
+/// Of which `OVERTAKEN` take more than two microseconds, and `SOME` take less if the system lets them. And 64 take ten
+/// microseconds, so that a fiber has no more than its budget.
 fn short_turn() {
-    spend(Duration::from_nanos(100));
+    spend(Duration::from_nanos(170));
 }
 
 fn long_turn() {
