@@ -49,6 +49,7 @@ impl Gate {
     /// Owner: goes in. Not to be called inside.
     #[inline(always)]
     pub(crate) fn enter(&self) {
+        debug_assert!(!self.is_inside(), "the owner is inside already");
         self.inside.store(true, Ordering::Relaxed);
         asymmetric::no_more_than_light();
         if self.asked.load(Ordering::Acquire) & (VISITED | FENCED) != 0 {
@@ -56,9 +57,16 @@ impl Gate {
         }
     }
 
+    /// Owner: is it? Others learn nothing by it.
+    #[inline(always)]
+    pub(crate) fn is_inside(&self) -> bool {
+        self.inside.load(Ordering::Relaxed)
+    }
+
     /// Owner: goes out.
     #[inline(always)]
     pub(crate) fn exit(&self) {
+        debug_assert!(self.is_inside(), "the owner is outside already");
         self.inside.store(false, Ordering::Release);
     }
 

@@ -236,6 +236,7 @@ impl Worker<'_> {
     /// Called inside the gate, for `Shared::cancel_all`, which sets its flag and then comes by.
     #[inline(always)]
     pub(super) fn settle_in(&self, fiber: FiberPtr, flow: Context, stack: NonNull<SlotHeader>) {
+        debug_assert!(self.held().gate.is_inside(), "it may be missed by who cancels all");
         // SAFETY: this worker holds the fiber, and the stack belongs to it from now on.
         unsafe {
             // What its waits count on (`park`).
