@@ -378,11 +378,42 @@ impl FiberPtr {
 #[cfg(all(test, not(loom), target_pointer_width = "64"))]
 mod tests {
     use super::*;
+    use crate::fiber::{Kind, Spec, Unfilled};
     use std::mem::offset_of;
 
     #[test]
     fn the_head_is_small_and_hot_first() {
         assert_eq!(offset_of!(Header, wait), 64, "what a switch touches fits one line");
         assert!(size_of::<Header>() <= 176, "{}", size_of::<Header>());
+    }
+
+    /// Most are, and are not dropped. One of what there may be is enough not to be.
+    #[test]
+    fn a_head_is_bare_if_it_holds_nothing_at_all() {
+        let is_bare = |name: Option<&str>, blocks: bool| {
+            let spec = Spec {
+                scheduler: std::ptr::null(),
+                site: Location::caller(),
+                name: name.map(Into::into),
+                size: StackSize::DEFAULT,
+                sampled: false,
+            };
+            // SAFETY: it never runs, and ends below.
+            let fiber =
+                unsafe { Unfilled::new(spec, Kind::of::<fn(), ()>()).fill::<fn(), ()>(|| ()) };
+            *fiber.blocks.lock() = blocks.then(super::super::tls::thread_block);
+            // SAFETY: nobody else looks at it.
+            let is_bare = unsafe { fiber.is_bare() };
+            assert!(fiber.state().start());
+            fiber.state().detach().expect("it is not done");
+            // SAFETY: just started, and not run.
+            assert!(!unsafe { super::super::fail(fiber, Box::new(())) }.is_somebody());
+            is_bare
+        };
+        let holders = Arc::strong_count(&super::super::tls::thread_block());
+        assert!(is_bare(None, false));
+        assert!(!is_bare(Some("somebody"), false));
+        assert!(!is_bare(None, true));
+        assert_eq!(Arc::strong_count(&super::super::tls::thread_block()), holders);
     }
 }
