@@ -1,55 +1,32 @@
 //! Sends and receives that do not wait, by the quiet way of `plain.rs` where they can: with a select's cases these are
 //! tried each time.
 
-use super::core::{Core, deliver};
+use super::core::{Core, Woken, deliver};
 use super::error::{TryRecvError, TrySendError};
 use super::node::Wakes;
 use super::plain::{LARGE, StillLocked};
-#[cfg(doc)]
-use super::state::State;
-use super::state::{Received, Sent};
+use super::state::{Received, Sent, State};
+use crate::park::WaiterPtr;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 impl<T> Core<T> {
     #[inline]
     pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         let mut message = ManuallyDrop::new(message);
-        // SAFETY: it holds a message; who has it afterwards is what the answer says.
-        match unsafe { self.send_at_once(&raw mut *message) } {
+        let from = &raw mut *message;
+        let sent = self.at_once(
+            // SAFETY: it holds a message; who has it afterwards is what the answer says.
+            |state| unsafe { state.try_send_quietly(from) },
+            // SAFETY: as above.
+            |state, wakes| unsafe { state.send(from, wakes) },
+        );
+        match sent {
             Sent::Done => Ok(()),
             Sent::Full => Err(TrySendError::Full(ManuallyDrop::into_inner(message))),
             Sent::Disconnected => {
                 Err(TrySendError::Disconnected(ManuallyDrop::into_inner(message)))
             }
         }
-    }
-
-    /// # Safety
-    ///
-    /// As [`State::send`].
-    #[inline]
-    unsafe fn send_at_once(&self, from: *mut T) -> Sent {
-        let mut state = self.lock();
-        if const { size_of::<T>() <= LARGE } {
-            // SAFETY: passed on.
-            if let Some(sent) = unsafe { state.try_send_quietly(from) } {
-                return sent;
-            }
-        }
-        // SAFETY: passed on; of this channel, just now.
-        unsafe { self.send_at_once_loudly(state.hold(), from) }
-    }
-
-    /// # Safety
-    ///
-    /// As [`State::send`]; the caller has just locked the state of this channel.
-    #[inline(never)]
-    unsafe fn send_at_once_loudly(&self, state: StillLocked<'_, T>, from: *mut T) -> Sent {
-        let mut wakes = Wakes::new();
-        // SAFETY: passed on.
-        let sent = unsafe { self.state.guard(state).send(from, &mut wakes) };
-        deliver(wakes);
-        sent
     }
 
     #[inline]
@@ -67,30 +44,50 @@ impl<T> Core<T> {
 
     /// # Safety
     ///
-    /// As [`State::receive`].
+    /// As [`State::receive`](super::state::State::receive).
     #[inline]
     pub(super) unsafe fn receive_at_once(&self, to: *mut T) -> Received {
+        self.at_once(
+            // SAFETY: passed on.
+            |state| unsafe { state.try_receive_quietly(to) },
+            // SAFETY: passed on.
+            |state, wakes| unsafe { state.receive(to, wakes) },
+        )
+    }
+
+    /// Does `quietly` what it can, and else `loudly` what may wake others, by the same lock.
+    #[inline(always)]
+    fn at_once<R>(
+        &self,
+        quietly: impl FnOnce(&mut State<T, WaiterPtr>) -> Option<R>,
+        loudly: impl FnOnce(&mut State<T, WaiterPtr>, &mut Woken) -> R,
+    ) -> R {
         let mut state = self.lock();
         if const { size_of::<T>() <= LARGE } {
-            // SAFETY: passed on.
-            if let Some(received) = unsafe { state.try_receive_quietly(to) } {
-                return received;
+            if let Some(done) = quietly(&mut state) {
+                return done;
             }
         }
-        // SAFETY: passed on; of this channel, just now.
-        unsafe { self.receive_at_once_loudly(state.hold(), to) }
+        // SAFETY: of this channel, just now.
+        unsafe { self.go_on(state.hold(), loudly) }
     }
 
     /// # Safety
     ///
-    /// As [`State::receive`]; the caller has just locked the state of this channel.
+    /// The caller has just locked the state of this channel.
     #[inline(never)]
-    unsafe fn receive_at_once_loudly(&self, state: StillLocked<'_, T>, to: *mut T) -> Received {
+    unsafe fn go_on<R>(
+        &self,
+        state: StillLocked<'_, T>,
+        loudly: impl FnOnce(&mut State<T, WaiterPtr>, &mut Woken) -> R,
+    ) -> R {
         let mut wakes = Wakes::new();
         // SAFETY: passed on.
-        let received = unsafe { self.state.guard(state).receive(to, &mut wakes) };
+        let mut state = unsafe { self.state.guard(state) };
+        let done = loudly(&mut state, &mut wakes);
+        drop(state);
         deliver(wakes);
-        received
+        done
     }
 
     /// Takes what was promised; where that is withdrawn, what else there is.

@@ -411,6 +411,12 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| select(&mut chosen, second))).is_err());
         assert_eq!(chosen.recv(first), Ok(1));
         select(&mut chosen, second);
+        // A send has no message that would be in the way.
+        let full = &two[0].0;
+        let mut chosen_to_send = Chosen::new();
+        chosen_to_send.wait(&mut [Listed::new(full, 0)], false);
+        let again = || chosen_to_send.poll(&mut [Listed::new(first, 0)], false);
+        assert!(catch_unwind(AssertUnwindSafe(again)).is_err());
         // Not by another's: and then it is nobody's, nor is the message taken for one of the next choice.
         assert!(catch_unwind(AssertUnwindSafe(|| chosen.recv(first))).is_err());
         assert!(catch_unwind(AssertUnwindSafe(|| select(&mut chosen, second))).is_err());
