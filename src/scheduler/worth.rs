@@ -3,8 +3,8 @@
 //! What fibers do is not known, but how many are dispatched, and for what operations they are charged. The sum is taken
 //! for their *work*. (Dispatches alone will not do: where two workers exchange messages each one may cost a wait, and
 //! one alone takes sixteen between two of them. They are counted 64 at a time while a fiber goes on: where a turn was counted at
-//! its end, what was done before a steal fell into the microseconds after it, and half of those seemed to pay that did
-//! not.) From a steal until the thief searches again that is what the *two* have
+//! its end, what was done before a steal fell into the microseconds after it, and more of them seemed to pay than did.)
+//! From a steal until the thief searches again that is what the *two* have
 //! done in that time. What the victim does *alone* is seen in the second half of a look of [`MEASURED`] or more, in which
 //! this thief carries nothing away: in the first half it gets its lines of the cache back. If the two were not faster by a
 //! [`GAIN`], the steal was slow. That is said only where both went on from one to the next in less than [`FLOWING`], since
