@@ -95,6 +95,7 @@ impl Worker<'_> {
     fn is_no_longer_alone(&self, core: &Core) {
         let own = self.own_in(core);
         own.spins.forget();
+        own.lifo_run.forget();
         if own.invites.are_open() {
             own.invites.close();
             core.pace.store(own.tick.average(), Ordering::Relaxed);

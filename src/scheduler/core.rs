@@ -6,6 +6,7 @@ use super::deadlock::Looks;
 use super::gate::Gate;
 use super::hold_off::Patience;
 use super::invite::Invites;
+use super::lifo_run::LifoRun;
 use super::locked_queue::LockedQueue;
 use super::parker::Parker;
 use super::ring::Ring;
@@ -74,8 +75,7 @@ pub(super) struct Own {
     pub(super) slept: Slept,
     /// Dispatches when it last went to sleep, and its looks for a deadlock since.
     pub(super) rest: (u64, Looks),
-    /// Dispatches from the LIFO slot in a row.
-    pub(super) lifo_run: u32,
+    pub(super) lifo_run: LifoRun,
     /// The ring's mark behind those who were brought there last from elsewhere: from the driver, from the injector or by
     /// a steal.
     pub(super) brought: u32,
@@ -120,7 +120,7 @@ impl Core {
                 sampler: Sampler::default(),
                 slept: Slept::NEVER,
                 rest: (0, Looks::NONE),
-                lifo_run: 0,
+                lifo_run: LifoRun::default(),
                 brought: 0,
                 mail_first: false,
                 homed: 0,

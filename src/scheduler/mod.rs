@@ -22,6 +22,7 @@ mod hold_off;
 mod idle;
 mod invite;
 mod join;
+mod lifo_run;
 mod limit;
 mod locked_queue;
 mod near;
@@ -47,9 +48,6 @@ mod vigil;
 mod watch;
 mod worker;
 mod worth;
-
-/// Dispatches from the LIFO slot in a row, after which it is flushed to the ring.
-const LIFO_RUNS: u32 = 3;
 
 pub(crate) use brief::CallSite;
 pub use census::FiberReport;

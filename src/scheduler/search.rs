@@ -1,6 +1,7 @@
 //! Where a worker looks for the next fiber, in order.
 
 use super::core::Core;
+use super::lifo_run::LIFO_RUNS;
 use super::locked_queue;
 use super::ring;
 use super::tick::{Due, Queues};
@@ -98,24 +99,35 @@ impl Worker<'_> {
             return None;
         }
         let own = self.own_in(core);
-        if own.lifo_run < super::LIFO_RUNS {
+        if own.lifo_run.count < LIFO_RUNS {
             if let Some(fiber) = core.slot.take() {
-                own.lifo_run += 1;
+                own.lifo_run.count += 1;
                 core.stats.lifo_hits.add(1);
                 return Some(fiber);
             }
-            own.lifo_run = 0;
+            own.lifo_run.count = 0;
         } else {
-            own.lifo_run = 0;
+            own.lifo_run.count = 0;
             if let Some(fiber) = core.slot.take() {
-                if core.ring.is_empty() {
-                    // It would be the next again, after another worker was woken for it.
-                    return Some(fiber);
-                }
-                core.stats.lifo_flushes.add(1);
-                self.push_back(fiber);
+                // With nobody in the ring it would be the next again, after another worker was woken for it.
+                return match core.ring.is_empty() {
+                    true => Some(fiber),
+                    false => self.end_lifo_run(core, fiber),
+                };
             }
         }
+        core.ring.pop()
+    }
+
+    /// Three from the slot have run, `fiber` would be the fourth, and others stand in the ring: who is next?
+    #[cold]
+    fn end_lifo_run(&self, core: &Core, fiber: FiberPtr) -> Option<FiberPtr> {
+        if self.own_in(core).lifo_run.goes_on(core.stats.dispatched.get()) {
+            core.stats.lifo_extended.add(1);
+            return Some(fiber);
+        }
+        core.stats.lifo_flushes.add(1);
+        self.push_back(fiber);
         core.ring.pop()
     }
 
@@ -296,7 +308,7 @@ impl Worker<'_> {
     #[must_use]
     fn run_first(&self, settled: &mut Batch) -> bool {
         let (core, own) = (self.held(), self.own());
-        let in_turn = own.lifo_run < super::LIFO_RUNS && core.ring.has_passed(own.brought);
+        let in_turn = own.lifo_run.count < LIFO_RUNS && core.ring.has_passed(own.brought);
         if !in_turn || core.ring.is_empty() || !core.slot.is_empty() {
             return false;
         }

@@ -152,6 +152,7 @@ pub(crate) fn count_budget_yield() {
     if let Some(core) = worker.core() {
         core.stats.budget_yields.add(1);
         worker.own_in(core).tick.budget_used_up();
+        worker.own_in(core).lifo_run.budget_used_up();
     }
 }
 

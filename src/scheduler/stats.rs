@@ -93,6 +93,8 @@ counters! {
     lifo_hits,
     /// Times that the LIFO slot was flushed to the ring, after three dispatches in a row.
     lifo_flushes,
+    /// Times that it was not, since those in the ring take so long that three in a row were no share.
+    lifo_extended,
     /// Times that the ring was full and half of it went to the injector.
     overflows,
     /// Batches taken from the injector.

@@ -321,3 +321,40 @@ func (b *barrier) wait() {
 		b.met.Wait()
 	}
 }
+
+func exchange() float64 {
+	const pairs = 20
+	each := scale(200, 10)
+	for range 8 {
+		go func() {
+			for {
+				for start := time.Now(); time.Since(start) < 20*time.Microsecond; {
+				}
+				runtime.Gosched()
+			}
+		}()
+	}
+	return timed(pairs*each, func() {
+		var all sync.WaitGroup
+		for range pairs {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				there, back := make(chan int, 1), make(chan int, 1)
+				go func() {
+					for i := range there {
+						back <- i
+					}
+				}()
+				for i := range each {
+					there <- i
+					if <-back != i {
+						panic("a wrong answer")
+					}
+				}
+				close(there)
+			}()
+		}
+		all.Wait()
+	})
+}

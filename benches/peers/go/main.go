@@ -65,6 +65,7 @@ var cases = map[string]func() float64{
 	"short_connections":  echo,
 	"paced":              echo,
 	"computing":          computing,
+	"exchange":           exchange,
 	"upload":             drop,
 	"http_50":            hello,
 	"http_1000":          hello,

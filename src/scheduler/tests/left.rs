@@ -1,6 +1,6 @@
 //! What a worker does with fibers that nobody will run any more.
 
-use super::super::LIFO_RUNS;
+use super::super::lifo_run::LIFO_RUNS;
 use super::super::ring::CAPACITY;
 use super::super::shared::Shared;
 use super::super::worker::{run, run_here};
@@ -46,7 +46,7 @@ fn fill_and_close(shared: &Shared, dropped: &Dropped) {
     }
     assert!(core.slot.put(fiber(shared, dropped)).is_none());
     // SAFETY: the test's one thread owns the core, and nobody has a reference.
-    unsafe { core.own() }.lifo_run = LIFO_RUNS;
+    unsafe { core.own() }.lifo_run.count = LIFO_RUNS;
     assert!(shared.injector.close().is_empty());
 }
 

@@ -1,9 +1,12 @@
 //! LIFO slot and ring of one worker: who runs next, who is displaced, who is woken for it.
 
+use super::super::worker::Worker;
 use super::{bench, config};
 use crate::fiber;
+use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::scheduler::heirs;
+use std::time::Duration;
 
 #[test]
 fn the_newest_runs_first_and_displaces_the_one_before() {
@@ -46,6 +49,46 @@ fn after_three_in_a_row_the_slot_is_flushed_behind_the_others() {
         assert_eq!(order, [0, 1, 2, 5, 4, 3]);
         assert_eq!((core.stats.lifo_hits.get(), core.stats.lifo_flushes.get()), (4, 1));
     });
+}
+
+/// After how many turns of the ring, 20 us each, the three that have run from the slot go on; none of the first hundred
+/// if `None`. Between two turns the worker does what it is told to.
+fn turns_until_the_slot_goes_on(between: impl Fn(&Worker<'_>)) -> Option<usize> {
+    let mut turns = None;
+    bench(config(1), 110, |bench| {
+        let worker = &bench.workers[0];
+        bench.fill_ring(0, [109]);
+        turns = (0..100).find(|turn| {
+            let found = [0, 1, 2, 3].map(|fiber| {
+                worker.push_woken(bench.fibers[fiber]);
+                bench.find(0)
+            });
+            assert_eq!(found[..3], [0, 1, 2].map(Some));
+            if found[3] == Some(3) {
+                return true;
+            }
+            // The one of the ring takes its time. Who was flushed has done with it.
+            let began = Moment::now();
+            while Moment::now().since(began) < Duration::from_micros(20) {}
+            between(worker);
+            assert_eq!(bench.ring(0), [3]);
+            bench.fill_ring(0, [4 + turn]);
+            false
+        });
+        bench.ring(0);
+    });
+    turns
+}
+
+#[test]
+fn beside_those_that_take_long_the_slot_goes_on() {
+    let turns = turns_until_the_slot_goes_on(|_| {});
+    assert!(turns.is_some_and(|turns| turns > 1), "{turns:?}");
+}
+
+#[test]
+fn a_sleep_is_no_turn_of_the_ring() {
+    assert_eq!(turns_until_the_slot_goes_on(|worker| worker.park(&|| true)), None);
 }
 
 #[test]

@@ -376,7 +376,7 @@ fn the_first_of_a_turn_of_the_driver_runs_next() {
         assert_eq!([bench.find(0), bench.find(0)], [Some(1), Some(2)]);
         // So many in a row have run before the ring.
         bench.fill_ring(0, [0]);
-        worker.own().lifo_run = 3;
+        worker.own().lifo_run.count = 3;
         settled(&[1]);
         assert_eq!(bench.find(0), Some(0));
         settled(&[2]);

@@ -12,6 +12,7 @@ mod computing;
 mod consumers;
 mod deliver;
 mod echo;
+mod exchange;
 mod fan_out;
 mod fork_join;
 mod halves;
@@ -71,6 +72,7 @@ pub const ALL: &[&Case] = &[
     &short_connections::CASE,
     &paced::CASE,
     &computing::CASE,
+    &exchange::CASE,
     &outside::CASE,
     &outside_join::CASE,
     &upload::CASE,

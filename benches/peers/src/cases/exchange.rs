@@ -1,0 +1,90 @@
+//! Pairs of fibers that exchange messages, while others compute.
+
+use std::time::{Duration, Instant};
+
+use super::{Bar, Case, Part, Row, Unit, computing};
+use crate::peer::{Peer, on_tokio, on_volt};
+use crate::run::Run;
+
+pub const CASE: Case = Case {
+    name: "exchange",
+    part: Part::Beside,
+    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio)],
+    rows: &[Row {
+        key: "figure",
+        title: "exchange beside tasks that compute, per round trip",
+        unit: Unit::Nanos,
+        bar: Bar::NotSlower,
+    }],
+    note: "Twenty pairs exchange 200 messages each over channels of capacity 1, beside eight tasks that \
+        compute 20 us and yield, again and again.",
+    ..Case::INSIDE
+};
+
+const PAIRS: u32 = 20;
+const PIECE: Duration = Duration::from_micros(20);
+
+fn each(run: Run) -> u32 {
+    run.scale(200, 10)
+}
+
+fn volt(run: Run) -> f64 {
+    use volt::channel::bounded;
+
+    on_volt(run, move || {
+        computing::busy_volt(PIECE);
+        let mut sampler = run.sampler(PAIRS * each(run));
+        while sampler.again() {
+            let start = Instant::now();
+            let pairs: Vec<_> = (0..PAIRS)
+                .map(|_| {
+                    volt::go(move || {
+                        let ((there, inbox), (back, answers)) = (bounded(1), bounded(1));
+                        volt::go(move || inbox.iter().for_each(|i: u32| back.send(i).unwrap()));
+                        for i in 0..each(run) {
+                            there.send(i).unwrap();
+                            assert_eq!(answers.recv(), Ok(i));
+                        }
+                    })
+                })
+                .collect();
+            pairs.into_iter().for_each(|pair| pair.join().unwrap());
+            sampler.add(start.elapsed());
+        }
+        sampler.figure()
+    })
+}
+
+fn tokio(run: Run) -> f64 {
+    use tokio::sync::mpsc::channel;
+
+    on_tokio(run, async move {
+        computing::busy_tokio(PIECE);
+        let mut sampler = run.sampler(PAIRS * each(run));
+        while sampler.again() {
+            let start = Instant::now();
+            let pairs: Vec<_> = (0..PAIRS)
+                .map(|_| {
+                    tokio::spawn(async move {
+                        let ((there, mut inbox), (back, mut answers)) = (channel(1), channel(1));
+                        tokio::spawn(async move {
+                            while let Some(i) = inbox.recv().await {
+                                let _: u32 = i;
+                                back.send(i).await.unwrap();
+                            }
+                        });
+                        for i in 0..each(run) {
+                            there.send(i).await.unwrap();
+                            assert_eq!(answers.recv().await, Some(i));
+                        }
+                    })
+                })
+                .collect();
+            for pair in pairs {
+                pair.await.unwrap();
+            }
+            sampler.add(start.elapsed());
+        }
+        sampler.figure()
+    })
+}
