@@ -4,10 +4,9 @@
 //! each for one from the ring that computes for 20 us and yields is no fair share: two that exchange messages beside ten
 //! such waited for all ten after each three. (Go and Tokio put those who yield behind everybody, and Go gives whom the slot
 //! holds 10 ms in all.) So where those of the ring take long, the slot's go on for as long as they did, but for no longer
-//! than [`MOST`]: 3.1 -> 0.2 us a round trip beside eight (measured; Go 0.28, Tokio 0.49). Where such are frequent, that is: one may
-//! have lost its processor for a while, and where they are few, three dispatches for each of the others are a share. And not
-//! where it is operations that take them long: who sends to a hundred others until his budget is used up is the slot's himself
-//! now and then, and the others have more to do at once the longer he stays in the ring (22 -> 36 ns a message otherwise, measured).
+//! than [`MOST`]: 3.1 -> 0.2 us a round trip beside eight (measured; Go 0.28, Tokio 0.49). Not where it is
+//! operations that take them long: who sends to a hundred others until his budget is used up is the slot's himself now and
+//! then, and the others have more to do at once the longer he stays in the ring (22 -> 36 ns a message otherwise, measured).
 
 use crate::primitives::clock::{in_stamps, stamp};
 use std::time::Duration;
@@ -16,10 +15,6 @@ use std::time::Duration;
 pub(super) const LIFO_RUNS: u32 = 3;
 /// What one from the ring takes at least that is long for those who are done in a tenth of a microsecond.
 const LONG: u64 = in_stamps(Duration::from_micros(5));
-/// For so much counts one at most, so that one alone does not make the average long.
-const COUNTS: u64 = 4 * LONG;
-/// So many in a row make the average.
-const KNOWN: u64 = 16;
 /// Longer than that they do not go on, however long the other took.
 const MOST: u64 = in_stamps(Duration::from_micros(100));
 
@@ -32,8 +27,6 @@ pub(super) struct LifoRun {
     used_up: bool,
     /// Since the worker has slept.
     last: Option<End>,
-    /// What those took that had their turn, on average of late, none for more than [`COUNTS`].
-    average: u64,
     /// Until then a run goes on that is longer than [`LIFO_RUNS`].
     until: Option<u64>,
 }
@@ -66,17 +59,14 @@ impl LifoRun {
     }
 
     /// Until when a run goes on whose count is full.
-    fn begins(&mut self, now: u64, dispatched: u64) -> Option<u64> {
+    fn begins(&self, now: u64, dispatched: u64) -> Option<u64> {
         let last = self.last?;
         let took = now.wrapping_sub(last.at);
         // The last run of the slot's is among them, which is short.
         let others =
             dispatched.wrapping_sub(last.dispatched).saturating_sub(LIFO_RUNS.into()).max(1);
-        let each = took / others;
-        for _ in 0..others.min(KNOWN) {
-            self.average = (7 * self.average + each.min(COUNTS)) / 8;
-        }
-        (!self.used_up && each.min(self.average) >= LONG).then(|| now.wrapping_add(took.min(MOST)))
+        let are_long = !self.used_up && took / others >= LONG;
+        are_long.then(|| now.wrapping_add(took.min(MOST)))
     }
 
     /// A fiber must let others run that would go on.
@@ -95,10 +85,9 @@ mod tests {
     use super::*;
 
     impl LifoRun {
-        /// One that has seen many that took `average`, and whose last end was at 0.
-        fn after(average: u64) -> LifoRun {
-            let last = Some(End { at: 0, dispatched: 0 });
-            LifoRun { last, average, ..LifoRun::default() }
+        /// One whose last end was at 0.
+        fn ended() -> LifoRun {
+            LifoRun { last: Some(End { at: 0, dispatched: 0 }), ..LifoRun::default() }
         }
 
         /// How often it goes on, asked once each `step`, when `others` have had their turn and taken `took` in all.
@@ -111,7 +100,7 @@ mod tests {
     #[test]
     fn beside_short_ones_a_run_ends_by_its_count() {
         for others in [1, 2, 100] {
-            assert_eq!(LifoRun::after(COUNTS).turns(others, others * (LONG - 1), 1), 0, "{others}");
+            assert_eq!(LifoRun::ended().turns(others, others * (LONG - 1), 1), 0, "{others}");
         }
     }
 
@@ -120,19 +109,13 @@ mod tests {
         for others in [1, 2, 10] {
             let took = others * 2 * LONG;
             // At first, and at each tenth of the time.
-            assert_eq!(LifoRun::after(LONG).turns(others, took, took / 10), 11, "{others}");
+            assert_eq!(LifoRun::ended().turns(others, took, took / 10), 11, "{others}");
         }
     }
 
     #[test]
-    fn many_that_are_long_make_the_average() {
-        assert!(LifoRun::after(0).turns(KNOWN, KNOWN * 2 * LONG, LONG) > 0, "short before them");
-        assert_eq!(LifoRun::after(0).turns(1, KNOWN * LONG, LONG), 0, "one alone");
-    }
-
-    #[test]
     fn but_not_where_it_was_operations_that_took_long() {
-        let mut run = LifoRun::after(COUNTS);
+        let mut run = LifoRun::ended();
         run.budget_used_up();
         assert_eq!(run.turns(10, 100 * LONG, LONG), 0);
         assert!(run.goes_on_at(101 * LONG, 17), "that is the next one's");
@@ -140,24 +123,12 @@ mod tests {
 
     #[test]
     fn but_not_for_ever() {
-        assert_eq!(LifoRun::after(COUNTS).turns(1, 1_000 * MOST, MOST / 4), 5);
-    }
-
-    #[test]
-    fn a_few_that_are_long_among_many_are_none() {
-        let mut run = LifoRun::after(LONG / 4);
-        for round in 1..100 {
-            let long = round * (MOST + 20) - 20;
-            assert!(!run.goes_on_at(long, 80 * round), "{round}");
-            for n in 1..=20 {
-                assert!(!run.goes_on_at(long + n, 80 * round + 4 * n), "{round}");
-            }
-        }
+        assert_eq!(LifoRun::ended().turns(1, 1_000 * MOST, MOST / 4), 5);
     }
 
     #[test]
     fn the_next_ones_are_measured_from_its_end() {
-        let mut run = LifoRun::after(COUNTS);
+        let mut run = LifoRun::ended();
         assert!(run.goes_on_at(LONG, 4));
         assert!(!run.goes_on_at(2 * LONG + 1, 7), "its time is over");
         // What it took itself does not count, and one more of the ring's was short.
@@ -167,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_sleep_is_nobody_s_turn() {
-        let mut run = LifoRun::after(COUNTS);
+        let mut run = LifoRun::ended();
         for round in 0..10 {
             run.forget();
             assert!(!run.goes_on_at(round * MOST, 4 * round));
@@ -176,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_back_ends_it() {
-        let mut run = LifoRun::after(COUNTS);
+        let mut run = LifoRun::ended();
         assert!(run.goes_on_at(2 * MOST, 4));
         assert!(!run.goes_on_at(0, 7));
     }
