@@ -110,7 +110,10 @@ impl Driver {
             exact::is_worth_it(*timeout) && wake_at >= self.timers.next_deadline()
         };
         match timeout.filter(is_exact) {
-            Some(timeout) => self.wait_exactly(role, now, timeout, settled),
+            Some(_) => {
+                let timeout = self.timers.gather(wake_at).since(now);
+                self.wait_exactly(role, now, timeout, settled);
+            }
             None => self.poll(role, timeout, settled),
         }
         self.alarm.clear();

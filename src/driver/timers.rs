@@ -19,7 +19,10 @@ use std::marker::PhantomData;
 use std::mem;
 use std::pin::Pin;
 use std::ptr::NonNull;
+use std::time::Duration;
 
+/// A timer waits for others for so long, two ticks of the wheel, of which a wake takes a twentieth or more.
+const GATHERS: Duration = Duration::from_nanos(2 << 16);
 /// How many waiters are taken out of a wheel before they are settled.
 const AT_ONCE: usize = 16;
 /// How many one turn settles in one wheel, at most, under its lock: whoever arms or disarms there waits
@@ -117,6 +120,15 @@ impl Timers {
     pub(crate) fn next_deadline(&self) -> Moment {
         let next = self.shards.iter().map(|shard| shard.next.load(Ordering::Relaxed)).min();
         next.map_or(Moment::NEVER, Moment::from_nanos)
+    }
+
+    /// When to wake for the timer that is due at `next`, before which none is: with it those fire that are due soon after.
+    pub(super) fn gather(&self, next: Moment) -> Moment {
+        let latest = next.saturating_add(GATHERS);
+        let near =
+            |shard: &&CachePadded<Shard>| shard.next.load(Ordering::Relaxed) <= latest.as_nanos();
+        let last_due = |shard: &CachePadded<Shard>| shard.wheel.lock().last_due(latest);
+        self.shards.iter().filter(near).filter_map(last_due).fold(next, Moment::max)
     }
 
     /// Gives back the memory of wheels where few timers are left of many.

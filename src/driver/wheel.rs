@@ -250,6 +250,26 @@ impl<W: Copy> Wheel<W> {
         (due != NEVER).then(|| Moment::from_nanos(due))
     }
 
+    /// When the last of those is due that are due by `latest`, if any is, as far as can be told without a search: above
+    /// level 0 of those of the first two ticks.
+    pub(crate) fn last_due(&self, latest: Moment) -> Option<Moment> {
+        let next = self.next_deadline().filter(|next| *next <= latest)?;
+        let (first, ends) = (self.first()?, tick_at(latest));
+        let level = &self.levels[first.level];
+        let slot = &level.slots[first.slot];
+        let later = if first.level == 0 {
+            let start = self.start(first);
+            let beyond = ends.saturating_sub(start).min(SLOTS as u64 - 1);
+            let near = level.occupied >> first.slot & u64::MAX >> (SLOTS as u64 - 1 - beyond);
+            Some(start + u64::from(near.ilog2())).filter(|last| *last > start)
+        } else {
+            let several = self.items.only(&slot.items).is_none();
+            Some(slot.earliest + 1).filter(|last| several && *last <= ends)
+        };
+        // Of one that is alone `next` is its deadline, and of several in one slot the end of their tick.
+        Some(later.map_or(next, |last| Moment::from_nanos(end_of_tick(last))))
+    }
+
     /// Takes the first entry out of a slot that is due. The entry itself is not touched.
     fn fire(&mut self, place: Place) -> W {
         let slot = &mut self.levels[place.level].slots[place.slot];

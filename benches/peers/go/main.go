@@ -48,6 +48,7 @@ var cases = map[string]func() float64{
 	"wake_bursts":        wakeBursts,
 	"sleepers":           sleepers,
 	"nap":                nap,
+	"nap_crowd":          napCrowd,
 	"tickers_100":        func() float64 { return tickers(100) },
 	"tickers_1000":       func() float64 { return tickers(1_000) },
 	"tickers_10000":      func() float64 { return tickers(10_000) },

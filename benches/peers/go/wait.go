@@ -146,6 +146,25 @@ func nap() float64 {
 	return float64((time.Since(start)/time.Duration(naps) - time.Millisecond).Microseconds())
 }
 
+func napCrowd() float64 {
+	const atOnce = 50
+	count := scale(5_000, 200)
+	permits := make(chan struct{}, atOnce)
+	start := time.Now()
+	var all sync.WaitGroup
+	for range count {
+		all.Add(1)
+		go func() {
+			permits <- struct{}{}
+			time.Sleep(time.Millisecond)
+			<-permits
+			all.Done()
+		}()
+	}
+	all.Wait()
+	return float64((time.Since(start)/time.Duration(count/atOnce) - time.Millisecond).Microseconds())
+}
+
 // tickers has so many goroutines tick every 10 ms, says how late on average, and returns CPU nanoseconds per tick.
 func tickers(count int) float64 {
 	const period = 10 * time.Millisecond

@@ -96,6 +96,7 @@ pub const ALL: &[&Case] = &[
     &cancel::CASE,
     &cancel::TOLD,
     &nap::CASE,
+    &nap::CROWD,
     &tickers::FEW,
     &tickers::MANY,
     &tickers::VERY_MANY,

@@ -1,5 +1,6 @@
 //! A fiber sleeps for a millisecond, again and again, and nothing else runs.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Bar, Case, Part, Row, Unit};
@@ -17,6 +18,21 @@ pub const CASE: Case = Case {
         bar: Bar::NotSlower,
     }],
     note: "One fiber sleeps for 1 ms 500 times, and nothing else runs: what a sleep takes more.",
+    ..Case::INSIDE
+};
+
+pub const CROWD: Case = Case {
+    name: "nap_crowd",
+    part: Part::Beside,
+    bodies: &[(Peer::Volt, volt_crowd), (Peer::Tokio, tokio_crowd)],
+    rows: &[Row {
+        key: "figure",
+        title: "sleeps of 1 ms, fifty at a time, over that",
+        unit: Unit::Micros,
+        bar: Bar::NotSlower,
+    }],
+    note: "5,000 fibers sleep for 1 ms each, with a permit of a semaphore that has fifty: what fifty sleeps \
+        take more.",
     ..Case::INSIDE
 };
 
@@ -62,5 +78,49 @@ fn threads(run: Run) -> f64 {
         let start = Instant::now();
         (0..naps(run)).for_each(|_| std::thread::sleep(NAP));
         over(naps(run), start)
+    })
+}
+
+const AT_ONCE: u32 = 50;
+
+fn crowd(run: Run) -> u32 {
+    run.scale(5_000, 200)
+}
+
+fn volt_crowd(run: Run) -> f64 {
+    on_volt(run, move || {
+        let permits = Arc::new(volt::sync::Semaphore::new(AT_ONCE as usize));
+        let start = Instant::now();
+        let all: Vec<_> = (0..crowd(run))
+            .map(|_| {
+                let permits = Arc::clone(&permits);
+                volt::go(move || {
+                    let _permit = permits.acquire().unwrap();
+                    volt::sleep(NAP);
+                })
+            })
+            .collect();
+        all.into_iter().for_each(|one| one.join().unwrap());
+        over(crowd(run) / AT_ONCE, start)
+    })
+}
+
+fn tokio_crowd(run: Run) -> f64 {
+    on_tokio(run, async move {
+        let permits = Arc::new(tokio::sync::Semaphore::new(AT_ONCE as usize));
+        let start = Instant::now();
+        let all: Vec<_> = (0..crowd(run))
+            .map(|_| {
+                let permits = Arc::clone(&permits);
+                tokio::spawn(async move {
+                    let _permit = permits.acquire().await.unwrap();
+                    tokio::time::sleep(NAP).await;
+                })
+            })
+            .collect();
+        for one in all {
+            one.await.unwrap();
+        }
+        over(crowd(run) / AT_ONCE, start)
     })
 }
