@@ -121,7 +121,7 @@ fn beside_long_turns(turn: impl Fn() + Send + 'static) -> (WorkerStats, WorkerSt
 #[test]
 fn beside_one_that_computes_and_yields_they_go_on_for_as_long() {
     let (before, after) = beside_long_turns(|| {
-        compute(Duration::from_micros(20));
+        compute(Duration::from_micros(60));
         volt::yield_now();
     });
     // Each takes a microsecond, or ten where processors are contended for.

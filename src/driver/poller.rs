@@ -111,7 +111,7 @@ impl Driver {
         };
         match timeout.filter(is_exact) {
             Some(_) => {
-                let timeout = self.timers.gather(wake_at).since(now);
+                let timeout = self.timers.gather(now, wake_at).since(now);
                 self.wait_exactly(role, now, timeout, settled);
             }
             None => self.poll(role, timeout, settled),

@@ -8,7 +8,7 @@
 //! them, and whoever is free for them meanwhile is woken for what this turn has settled. A turn settles
 //! more than a tick dispatches: what is due does not pile up in the wheels.
 
-use super::wheel::{Entry, Wheel};
+use super::wheel::{Entry, TICK, Wheel};
 use crate::fiber::{Batch, Outcome, WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Lock;
@@ -21,8 +21,9 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// A timer waits for others for so long, two ticks of the wheel, of which a wake takes a twentieth or more.
-const GATHERS: Duration = Duration::from_nanos(2 << 16);
+/// A timer that is due waits for others for so long, of which a wake takes a twentieth or more: two ticks of the wheel, in
+/// which those stand who begin to sleep one after the other.
+const COMPANY: Duration = Duration::from_nanos(2 * TICK);
 /// How many waiters are taken out of a wheel before they are settled.
 const AT_ONCE: usize = 16;
 /// How many one turn settles in one wheel, at most, under its lock: whoever arms or disarms there waits
@@ -122,9 +123,10 @@ impl Timers {
         next.map_or(Moment::NEVER, Moment::from_nanos)
     }
 
-    /// When to wake for the timer that is due at `next`, before which none is: with it those fire that are due soon after.
-    pub(super) fn gather(&self, next: Moment) -> Moment {
-        let latest = next.saturating_add(GATHERS);
+    /// When to wake for the timer that is due at `next`, before which none is: with it those fire that are due soon after,
+    /// compared with the time until then. `now` is a moment ago.
+    pub(super) fn gather(&self, now: Moment, next: Moment) -> Moment {
+        let latest = next.saturating_add(COMPANY.min(next.since(now) / 2));
         let near =
             |shard: &&CachePadded<Shard>| shard.next.load(Ordering::Relaxed) <= latest.as_nanos();
         let last_due = |shard: &CachePadded<Shard>| shard.wheel.lock().last_due(latest);

@@ -47,6 +47,8 @@ use std::ptr::NonNull;
 mod items;
 
 const TICK_BITS: u32 = 16;
+/// A tick, in nanoseconds.
+pub(super) const TICK: u64 = 1 << TICK_BITS;
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 8;
@@ -250,24 +252,30 @@ impl<W: Copy> Wheel<W> {
         (due != NEVER).then(|| Moment::from_nanos(due))
     }
 
-    /// When the last of those is due that are due by `latest`, if any is, as far as can be told without a search: above
-    /// level 0 of those of the first two ticks.
+    /// When the last of those is due that are due by `latest`, if any is: not far after the next one, since each tick
+    /// between is looked at. Where many stand in a slot one of them is taken to be due at the end of each of its ticks.
     pub(crate) fn last_due(&self, latest: Moment) -> Option<Moment> {
         let next = self.next_deadline().filter(|next| *next <= latest)?;
-        let (first, ends) = (self.first()?, tick_at(latest));
-        let level = &self.levels[first.level];
-        let slot = &level.slots[first.slot];
-        let later = if first.level == 0 {
-            let start = self.start(first);
-            let beyond = ends.saturating_sub(start).min(SLOTS as u64 - 1);
-            let near = level.occupied >> first.slot & u64::MAX >> (SLOTS as u64 - 1 - beyond);
-            Some(start + u64::from(near.ilog2())).filter(|last| *last > start)
-        } else {
-            let several = self.items.only(&slot.items).is_none();
-            Some(slot.earliest + 1).filter(|last| several && *last <= ends)
-        };
-        // Of one that is alone `next` is its deadline, and of several in one slot the end of their tick.
-        Some(later.map_or(next, |last| Moment::from_nanos(end_of_tick(last))))
+        let latest = latest.as_nanos();
+        let ticks = tick_of(next.as_nanos())..=tick_of(latest).min(NEVER_TICK - 1);
+        let last = ticks.rev().find_map(|tick| self.last_of_tick(tick, latest));
+        Some(next.max(Moment::from_nanos(last.unwrap_or(0))))
+    }
+
+    /// When the last of those in the slot of `tick` is due, in that tick and by `latest`.
+    fn last_of_tick(&self, tick: u64, latest: u64) -> Option<u64> {
+        let place = self.place(tick);
+        let level = &self.levels[place.level];
+        if level.occupied & (1 << place.slot) == 0 {
+            return None;
+        }
+        let slot = &level.slots[place.slot];
+        let few = self.items.few(&slot.items).map(|item| item.deadline);
+        if let Some(last) = few.filter(|due| tick_of(*due) == tick && *due <= latest).max() {
+            return Some(last);
+        }
+        let many = self.items.few(&slot.items).next().is_none() && slot.earliest <= tick;
+        Some(end_of_tick(tick)).filter(|end| many && *end <= latest)
     }
 
     /// Takes the first entry out of a slot that is due. The entry itself is not touched.

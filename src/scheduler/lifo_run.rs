@@ -27,8 +27,12 @@ pub(super) struct LifoRun {
     used_up: bool,
     /// Since the worker has slept.
     last: Option<End>,
-    /// Until then a run goes on that is longer than [`LIFO_RUNS`].
+    /// Until then a run goes on that is longer than [`LIFO_RUNS`], and the next one where it has ended before.
     until: Option<u64>,
+    /// When it was asked last.
+    asked: u64,
+    /// What those of the slot took for a run of [`LIFO_RUNS`], when one went on. Less with each end since: it may be others now.
+    own: u64,
 }
 
 /// The last end of a run at which others got their turn.
@@ -40,20 +44,24 @@ struct End {
 }
 
 impl LifoRun {
-    /// So many were dispatched, the last [`LIFO_RUNS`] of them from the slot: do those who stand there go on nevertheless?
-    pub(super) fn goes_on(&mut self, dispatched: u64) -> bool {
-        self.goes_on_at(stamp(), dispatched)
+    /// So many were dispatched, the last [`LIFO_RUNS`] of them from the slot: may those who stand there go on nevertheless?
+    pub(super) fn may_go_on(&mut self, dispatched: u64) -> bool {
+        self.may_go_on_at(stamp(), dispatched)
     }
 
-    fn goes_on_at(&mut self, now: u64, dispatched: u64) -> bool {
+    fn may_go_on_at(&mut self, now: u64, dispatched: u64) -> bool {
         self.until = match self.until {
-            // The counter of another processor may be far away.
-            Some(until) => Some(until).filter(|until| until.wrapping_sub(now) <= MOST),
+            Some(until) => {
+                self.own = now.wrapping_sub(self.asked);
+                // The counter of another processor may be far away. And who is long himself needs no more.
+                Some(until).filter(|until| until.wrapping_sub(now) <= MOST && self.own < LONG)
+            }
             None => self.begins(now, dispatched),
         };
+        self.asked = now;
         if self.until.is_none() {
             self.last = Some(End { at: now, dispatched });
-            self.used_up = false;
+            (self.used_up, self.own) = (false, self.own - self.own / 8);
         }
         self.until.is_some()
     }
@@ -61,8 +69,8 @@ impl LifoRun {
     /// Until when a run goes on whose count is full.
     fn begins(&self, now: u64, dispatched: u64) -> Option<u64> {
         let last = self.last?;
-        let took = now.wrapping_sub(last.at);
-        // The last run of the slot's is among them, which is short.
+        let took = now.wrapping_sub(last.at).saturating_sub(self.own);
+        // The last run of the slot's is among them.
         let others =
             dispatched.wrapping_sub(last.dispatched).saturating_sub(LIFO_RUNS.into()).max(1);
         let are_long = !self.used_up && took / others >= LONG;
@@ -93,7 +101,7 @@ mod tests {
         /// How often it goes on, asked once each `step`, when `others` have had their turn and taken `took` in all.
         fn turns(&mut self, others: u64, took: u64, step: u64) -> u64 {
             let dispatched = others + u64::from(LIFO_RUNS);
-            (0..10_000).find(|n| !self.goes_on_at(took + n * step, dispatched + 3 * n)).unwrap()
+            (0..10_000).find(|n| !self.may_go_on_at(took + n * step, dispatched + 3 * n)).unwrap()
         }
     }
 
@@ -108,8 +116,8 @@ mod tests {
     fn beside_long_ones_it_goes_on_for_as_long_as_all_of_them_together() {
         for others in [1, 2, 10] {
             let took = others * 2 * LONG;
-            // At first, and at each tenth of the time.
-            assert_eq!(LifoRun::ended().turns(others, took, took / 10), 11, "{others}");
+            // At first, and at each fortieth of the time.
+            assert_eq!(LifoRun::ended().turns(others, took, took / 40), 41, "{others}");
         }
     }
 
@@ -118,22 +126,39 @@ mod tests {
         let mut run = LifoRun::ended();
         run.budget_used_up();
         assert_eq!(run.turns(10, 100 * LONG, LONG), 0);
-        assert!(run.goes_on_at(101 * LONG, 17), "that is the next one's");
+        assert!(run.may_go_on_at(101 * LONG, 17), "that is the next one's");
     }
 
     #[test]
     fn but_not_for_ever() {
-        assert_eq!(LifoRun::ended().turns(1, 1_000 * MOST, MOST / 4), 5);
+        assert_eq!(LifoRun::ended().turns(1, 1_000 * MOST, MOST / 40), 41);
     }
 
     #[test]
     fn the_next_ones_are_measured_from_its_end() {
         let mut run = LifoRun::ended();
-        assert!(run.goes_on_at(LONG, 4));
-        assert!(!run.goes_on_at(2 * LONG + 1, 7), "its time is over");
+        assert!(run.may_go_on_at(LONG, 4));
+        let half = LONG / 2;
+        assert!(run.may_go_on_at(LONG + half, 7));
+        assert!(!run.may_go_on_at(2 * LONG + 1, 10), "its time is over");
         // What it took itself does not count, and one more of the ring's was short.
-        assert!(!run.goes_on_at(2 * LONG + 2, 11));
-        assert!(run.goes_on_at(3 * LONG + 2, 15));
+        assert!(!run.may_go_on_at(2 * LONG + half, 14));
+        assert!(run.may_go_on_at(4 * LONG, 18));
+    }
+
+    /// What they take themselves seems to be the ring's once.
+    #[test]
+    fn who_takes_long_himself_does_not_go_on() {
+        let mut run = LifoRun::ended();
+        let (mut now, mut extended) = (0, 0);
+        for turn in 1..=100 {
+            // A run of theirs and a short one of the ring's; and one more of theirs if they may.
+            now += 4 * LONG + 10;
+            while run.may_go_on_at(now, 5 * turn) {
+                (now, extended) = (now + 4 * LONG, extended + 1);
+            }
+        }
+        assert!((1..=20).contains(&extended), "{extended} in a hundred");
     }
 
     #[test]
@@ -141,14 +166,14 @@ mod tests {
         let mut run = LifoRun::ended();
         for round in 0..10 {
             run.forget();
-            assert!(!run.goes_on_at(round * MOST, 4 * round));
+            assert!(!run.may_go_on_at(round * MOST, 4 * round));
         }
     }
 
     #[test]
     fn a_counter_that_goes_back_ends_it() {
         let mut run = LifoRun::ended();
-        assert!(run.goes_on_at(2 * MOST, 4));
-        assert!(!run.goes_on_at(0, 7));
+        assert!(run.may_go_on_at(2 * MOST, 4));
+        assert!(!run.may_go_on_at(0, 7));
     }
 }

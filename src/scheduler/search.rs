@@ -122,7 +122,7 @@ impl Worker<'_> {
     /// Three from the slot have run, `fiber` would be the fourth, and others stand in the ring: who is next?
     #[cold]
     fn end_lifo_run(&self, core: &Core, fiber: FiberPtr) -> Option<FiberPtr> {
-        if self.own_in(core).lifo_run.goes_on(core.stats.dispatched.get()) {
+        if self.own_in(core).lifo_run.may_go_on(core.stats.dispatched.get()) {
             core.stats.lifo_extended.add(1);
             return Some(fiber);
         }

@@ -4,8 +4,6 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const TICK: u64 = 1 << TICK_BITS;
-
 /// A wheel, the entries it may point at, and the model: (tick, id) of each that is in. Of entries with one tick, any
 /// may be the first.
 struct Bench {
@@ -106,15 +104,24 @@ impl Bench {
         self.wheel.last_due(Moment::from_nanos(latest)).map(Moment::as_nanos)
     }
 
-    /// It lies between the next and the latest, and no later than the end of the last tick by then that somebody wants, but
-    /// for what is stale.
+    /// That is the next, or the last deadline by then, if no slot has more than stand in a chunk.
     fn check_last_due(&self) {
         let Some(next) = self.next() else { return assert_eq!(self.last_due(u64::MAX - 1), None) };
         assert!(next == 0 || self.last_due(next - 1).is_none(), "nobody is due by then");
-        for ticks in [0, 1, 2, 7, 64, 100] {
-            let latest = next.saturating_add(ticks * TICK).min(NEVER - 1);
-            let last = self.last_due(latest);
-            assert!(last.is_some_and(|last| (next..=latest).contains(&last)), "{last:?}");
+        let deadlines = || self.model.keys().map(|(_, id)| self.deadlines[*id]);
+        if self.model.len() >= 16 {
+            let latest = next.saturating_add(2 * TICK);
+            let found = self.last_due(latest);
+            return assert!(found.is_none_or(|found| (next..=latest).contains(&found)));
+        }
+        for ticks in [0, 1, 2, 20] {
+            let latest = next.saturating_add(ticks * TICK);
+            if latest / TICK + 1 >= NEVER_TICK {
+                break;
+            }
+            let last = deadlines().filter(|due| *due <= latest).max().unwrap_or(0).max(next);
+            let found = self.last_due(latest);
+            assert_eq!(found, Some(last).filter(|last| *last <= latest), "{ticks} after {next}");
         }
     }
 }
@@ -250,41 +257,35 @@ fn who_is_alone_in_its_slot_is_due_to_the_nanosecond() {
     }
 }
 
-/// Who looks when the first of two was due alone does not look in vain.
 #[test]
 fn the_last_that_is_due_by_then() {
     let mut bench = Bench::new(0);
     assert_eq!(bench.last_due(1_000 * TICK), None);
-    // Level 0, its last slot too.
-    for deadline in [10 * TICK - 100, 11 * TICK, 12 * TICK - 1, 20 * TICK, 63 * TICK, 64 * TICK] {
-        bench.insert(deadline);
-    }
-    let by = |ticks: u64| bench.last_due(ticks * TICK).map(|due| due / TICK);
-    assert_eq!([9, 10, 11, 12, 19, 20, 62, 63, 64, 500].map(by), {
-        let due = [0, 9, 11, 12, 12, 20, 20, 63, 63, 63];
-        due.map(|tick| (tick > 0).then_some(tick))
-    });
-    // One alone, before its tick ends.
-    let alone = 10 * TICK - 100;
-    assert_eq!([alone - 1, alone].map(|by| bench.last_due(by)), [None, Some(alone)]);
-    assert_eq!(bench.last_due(11 * TICK - 1), Some(alone), "the next is not due by then");
+    // Level 0, its last slot too, and those above it.
+    let ticks = [10, 11, 12, 20, 63, 64, 65, 128];
+    ticks.iter().for_each(|tick| _ = bench.insert(tick * TICK - 100));
+    let by = |ticks: u64| bench.last_due(ticks * TICK).map(|due| due.div_ceil(TICK));
+    let last = |by: u64| ticks.iter().rev().find(|tick| **tick <= by).copied();
+    (0..200).for_each(|ticks| assert_eq!(by(ticks), last(ticks), "by {ticks}"));
+    // Before the tick ends.
+    let due = 11 * TICK - 100;
+    assert_eq!([due - 1, due].map(|by| bench.last_due(by)), [Some(due - TICK), Some(due)]);
 }
 
 #[test]
-fn of_those_that_stand_in_no_order_two_ticks_are_near() {
-    let mut bench = Bench::new(0);
-    bench.insert(100 * TICK - 5);
-    assert_eq!(bench.last_due(127 * TICK), Some(100 * TICK - 5), "alone");
-    for ticks in [101, 102, 120] {
-        bench.insert(ticks * TICK);
+fn where_many_stand_one_is_taken_to_be_due_in_each_tick() {
+    for (first, many) in [(10, 100), (70, 100)] {
+        let mut bench = Bench::new(0);
+        (0..many).for_each(|_| _ = bench.insert(first * TICK - 100));
+        let by = |ticks: u64| bench.last_due(ticks * TICK).map(|due| due.div_ceil(TICK));
+        assert_eq!(by(first - 1), None);
+        assert_eq!(by(first), Some(first));
+        // Above level 0 nobody knows better.
+        assert_eq!(by(first + 2), Some(if first < 64 { first } else { first + 2 }));
     }
-    let by = |ticks: u64| bench.last_due(ticks * TICK).map(|due| due / TICK);
-    assert_eq!(
-        [99, 100, 101, 102, 127].map(by),
-        [None, Some(100), Some(101), Some(101), Some(101)]
-    );
 }
 
+/// Who looks when the first of two was due alone does not look in vain.
 #[test]
 fn of_a_few_in_a_tick_those_fire_whose_time_has_come() {
     let mut bench = Bench::new(10 * TICK);
