@@ -141,7 +141,8 @@ impl<T> Core<T> {
     ///
     /// `state` is locked since the operation was found not possible; `slot` is as invariant 3 of
     /// `node.rs` says.
-    #[inline(never)]
+    // Inline: a wait has one frame of the channel's then, some fifty instructions less.
+    #[inline(always)]
     pub(super) unsafe fn wait(
         &self,
         mut state: Locked<'_, T>,
