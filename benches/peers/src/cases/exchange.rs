@@ -17,7 +17,7 @@ pub const CASE: Case = Case {
         bar: Bar::NotSlower,
     }],
     note: "Twenty pairs exchange 200 messages each over channels of capacity 1, beside eight tasks that \
-        compute 20 us and yield, again and again.",
+        compute 20 us and yield, again and again. may did not end within a minute.",
     ..Case::INSIDE
 };
 

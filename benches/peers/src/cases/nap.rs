@@ -24,7 +24,7 @@ pub const CASE: Case = Case {
 pub const CROWD: Case = Case {
     name: "nap_crowd",
     part: Part::Beside,
-    bodies: &[(Peer::Volt, volt_crowd), (Peer::Tokio, tokio_crowd)],
+    bodies: &[(Peer::Volt, volt_crowd), (Peer::Tokio, tokio_crowd), (Peer::May, may_crowd)],
     rows: &[Row {
         key: "figure",
         title: "sleeps of 1 ms, fifty at a time, over that",
@@ -121,6 +121,25 @@ fn tokio_crowd(run: Run) -> f64 {
         for one in all {
             one.await.unwrap();
         }
+        over(crowd(run) / AT_ONCE, start)
+    })
+}
+
+fn may_crowd(run: Run) -> f64 {
+    on_may(run, move || {
+        let permits = Arc::new(may::sync::Semphore::new(AT_ONCE as usize));
+        let start = Instant::now();
+        let all: Vec<_> = (0..crowd(run))
+            .map(|_| {
+                let permits = Arc::clone(&permits);
+                may::go!(move || {
+                    permits.wait();
+                    may::coroutine::sleep(NAP);
+                    permits.post();
+                })
+            })
+            .collect();
+        all.into_iter().for_each(|one| one.join().unwrap());
         over(crowd(run) / AT_ONCE, start)
     })
 }
