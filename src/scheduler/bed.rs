@@ -54,7 +54,7 @@ impl Worker<'_> {
     pub(super) fn park(&self, done: &dyn Fn() -> bool) {
         let (core, shared) = (self.held(), self.shared);
         let now = Moment::now();
-        self.own().tick.finish(now);
+        self.end_tick(core, now);
         // Before the last look: whoever is told may wake fibers.
         let look_again = self.look_around();
         self.ends_vigils(now);
@@ -96,10 +96,7 @@ impl Worker<'_> {
         let own = self.own_in(core);
         own.spins.forget();
         own.lifo_run.forget();
-        if own.invites.are_open() {
-            own.invites.close();
-            core.pace.store(own.tick.average(), Ordering::Relaxed);
-        }
+        own.invites.close();
     }
 
     /// Where the next message may be long in coming, or the next timer is, the supervisor need not look before. Not for who

@@ -272,8 +272,7 @@ impl Worker<'_> {
     pub(super) fn maintain(&self, runs_first: bool) {
         let (core, driver) = (self.held(), &self.shared.driver);
         let now = Moment::now();
-        self.own().tick.finish(now);
-        core.pace.store(self.own().tick.average(), Ordering::Relaxed);
+        self.end_tick(core, now);
         self.invites(now);
         core.stats.ticks.add(1);
         let mut settled = Batch::new();
@@ -283,6 +282,14 @@ impl Worker<'_> {
         }
         self.take_in(settled, runs_first);
         self.own().tick.begin(Moment::now());
+    }
+
+    /// A tick is over, or the worker has run out of work: thieves learn what its fibers take. (A worker that sleeps every few
+    /// fibers may never come to the end of a tick.)
+    pub(super) fn end_tick(&self, core: &Core, now: Moment) {
+        let tick = &mut self.own_in(core).tick;
+        tick.finish(now);
+        core.pace.store(tick.average(), Ordering::Relaxed);
     }
 
     /// Enqueues what a turn of the driver in passing has settled, and lets others know if it is not few.

@@ -127,10 +127,9 @@ impl Worker<'_> {
     #[cold]
     fn keeps_vigil(&self, done: &dyn Fn() -> bool) -> bool {
         let start = Moment::now();
-        let tick = &mut self.own().tick;
-        tick.finish(start);
+        self.end_tick(self.held(), start);
         // What it looks on for is no fiber's time.
-        tick.begin(start);
+        self.own().tick.begin(start);
         let (mut now, mut turn, mut found) = (start, start, false);
         while !found && now.since(start) < AWAKE && !self.is_one_too_many() {
             (0..SPINS).for_each(|_| std::hint::spin_loop());

@@ -1,10 +1,11 @@
 //! Who sleeps, who searches, who is woken.
 
 use super::super::idle::{Idle, Left};
-use super::{bench, config};
+use super::{Bench, bench, config};
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::scheduler::worth::FLOWING;
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -244,4 +245,26 @@ fn for_few_short_fibers_nobody_need_be_woken() {
         take(100_000);
         assert_eq!(all(), [false; 5], "a hundred");
     });
+}
+
+/// Who sleeps every few fibers never comes to the end of a tick, and was taken for ever for what it was once.
+#[test]
+fn the_pace_is_published_before_a_sleep_and_a_vigil() {
+    type Stop = fn(&Bench<'_>);
+    let sleeps: Stop = |bench| bench.workers[0].park(&|| true);
+    let looks_on: Stop = |bench| _ = bench.workers[0].stays_awake(&|| true);
+    for (what, stop) in [("sleep", sleeps), ("vigil", looks_on)] {
+        bench(config(2), 0, |bench| {
+            let pace = || bench.core(0).pace.load(Ordering::Relaxed);
+            bench.core(0).pace.store(FLOWING / 2, Ordering::Relaxed);
+            bench.fibers_ran_for(0, Duration::from_micros(10));
+            assert_eq!(pace(), FLOWING / 2);
+            bench.workers[0].searching.set(true);
+            bench.shared.called.store(true, Ordering::Relaxed);
+            bench.workers[0].is_called(Duration::ZERO);
+            stop(bench);
+            assert_eq!(pace(), bench.workers[0].own().tick.average(), "{what}");
+            assert!(pace() > FLOWING, "{what}");
+        });
+    }
 }
