@@ -19,7 +19,7 @@ mod slots;
 mod timers;
 mod wheel;
 
-pub(crate) use poller::Driver;
+pub(crate) use poller::{Awake, Driver};
 pub(crate) use registration::Registration;
 pub(crate) use slot::{Direction, IoNode};
 pub(crate) use timers::Timer;

@@ -3,12 +3,12 @@
 use super::core::Core;
 use super::deadlock::{Looks, QUIET};
 use super::heirs;
-use super::hold_off::PAYS;
+use super::hold_off::{PAYS, TALKS};
 use super::idle::Left;
 use super::ring;
 use super::watch::LINGER;
 use super::worker::Worker;
-use super::worth::FLOWING;
+use crate::driver::Awake;
 use crate::fiber::{self, Batch};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// More fibers from the poller are many, however short they have been of late.
 const FEW: u64 = 8;
 
-/// The same where fibers flow: as many as the ring has room for.
+/// The same where fibers do not talk to the system: as many as the ring has room for.
 const MANY: u64 = ring::CAPACITY as u64;
 /// Nanoseconds of their work for which another worker is woken.
 const PAYS_TO_WAKE: u64 = 100_000;
@@ -151,7 +151,7 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             awake = Some(shared.driver.wait(&mut role, now, until, &mut settled));
         });
-        let few = self.are_few(settled.len());
+        let few = self.are_few(settled.len()) && !self.is_assisted(&settled, awake, now);
         shared.poller.rise();
         drop(role);
         // Before others are woken: it would be the first that is found asleep.
@@ -169,6 +169,15 @@ impl Worker<'_> {
         Woken { leaves_poller, by_timer, at: awake.filter(|_| !wakes).map(|awake| awake.at) }
     }
 
+    /// Has it paid of late to wake another worker for few that the poller brings? This one had lain down by `since`.
+    fn is_assisted(&self, settled: &Batch, awake: Option<Awake>, since: Moment) -> bool {
+        let Some(Awake { at, .. }) = awake.filter(|_| self.shared.config.workers > 1) else {
+            return false;
+        };
+        let work = || self.shared.cores.iter().map(|core| core.stats.work()).sum();
+        self.shared.assist.lock().rises(at, at.since(since), work) && settled.len() > 1
+    }
+
     /// Will it be done with them about when another worker, woken for a share of them, would begin?
     pub(super) fn are_few(&self, settled: usize) -> bool {
         let average = self.own().tick.average();
@@ -177,7 +186,7 @@ impl Worker<'_> {
         match settled as u64 {
             0 => false,
             1 => average < SHORT,
-            n if average < FLOWING => n <= MANY && n * average < PAYS_TO_WAKE,
+            n if average < TALKS => n <= MANY && n * average < PAYS_TO_WAKE,
             n => n <= FEW && n * average < PAYS,
         }
     }

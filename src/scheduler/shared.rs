@@ -1,5 +1,6 @@
 //! What all workers of a runtime share.
 
+use super::assist::Assist;
 use super::brief::BriefCalls;
 use super::census::{FiberReport, Unstarted};
 use super::config::{Config, Migrate};
@@ -22,7 +23,7 @@ use crate::primitives::random;
 use crate::primitives::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-use crate::primitives::sync::{Arc, Mutex, OnceLock, full_fence};
+use crate::primitives::sync::{Arc, Lock, Mutex, OnceLock, full_fence};
 use crate::primitives::{asymmetric, tsc};
 use crossbeam_utils::CachePadded;
 use std::fmt;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(super) injector: CachePadded<LockedQueue>,
     pub(super) idle: Idle,
     pub(crate) poller: PollerSeat,
+    /// Taken by who has the driver's role.
+    pub(super) assist: Lock<Assist>,
     /// Counts what plain threads do.
     pub(super) outside: CachePadded<Stats>,
     /// Counts what plain threads put into the injector as they spawn it; written under its lock.
@@ -122,6 +125,7 @@ impl Shared {
             is_driven: held == 0,
             moves_freely: config.migrate == Migrate::Anytime && !config.force_migrate,
             poller: PollerSeat::new(),
+            assist: Lock::new(Assist::new()),
             outside: CachePadded::new(Stats::default()),
             injected: CachePadded::new(Stats::default()),
             stopping: AtomicBool::new(false),

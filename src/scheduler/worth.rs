@@ -21,8 +21,8 @@ use crate::primitives::clock::Moment;
 use std::mem;
 use std::time::Duration;
 
-/// Nanoseconds for a fiber between two scheduling points, below which a worker flows. What talks to the
-/// system takes longer.
+/// Nanoseconds for a fiber between two scheduling points, below which it is known by its speed whether two workers are faster than one,
+/// and whom it wakes is not shared with others for its length (`tick.rs`).
 pub(super) const FLOWING: u64 = 3_000;
 /// A steal that keeps the thief busy for so long was not a short one, whatever it took.
 const SHORT: Duration = Duration::from_micros(10);
@@ -63,19 +63,28 @@ pub(super) struct Mark {
 
 impl Mark {
     fn until(self, now: Moment, work: u64) -> Speed {
-        Speed { work: work.saturating_sub(self.work), nanos: now.since(self.at).as_nanos() as u64 }
+        Speed::new(work.saturating_sub(self.work), now.since(self.at))
     }
 }
 
 /// Work in some time.
 #[derive(Clone, Copy, Debug)]
-struct Speed {
+pub(super) struct Speed {
     work: u64,
     nanos: u64,
 }
 
 impl Speed {
-    fn pays_beside(self, alone: Speed) -> bool {
+    pub(super) fn new(work: u64, time: Duration) -> Speed {
+        Speed { work, nanos: time.as_nanos() as u64 }
+    }
+
+    /// The greater one.
+    pub(super) fn max(self, other: Speed) -> Speed {
+        if self.work * other.nanos >= other.work * self.nanos { self } else { other }
+    }
+
+    pub(super) fn pays_beside(self, alone: Speed) -> bool {
         let (both, alone) = (self.work * alone.nanos, alone.work * self.nanos);
         both >= alone + alone / GAIN
     }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::driver::Direction;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::scheduler::hold_off::{Look, PAYS, Patience};
-use crate::scheduler::worth::{FLOWING, MEASURED, Mark, Steals, Worth};
+use crate::scheduler::hold_off::{Look, PAYS, Patience, TALKS};
+use crate::scheduler::worth::{MEASURED, Mark, Steals, Worth};
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 
@@ -279,9 +279,9 @@ fn a_long_queue_or_long_fibers_pay() {
         );
         bench.ring(1);
         bench.fill_ring(1, [200]);
-        set_pace(core, FLOWING - 1);
+        set_pace(core, TALKS - 1);
         assert_eq!(pays(), [false; 4]);
-        set_pace(core, FLOWING);
+        set_pace(core, TALKS);
         assert_eq!(pays(), [true, false, true, true], "whatever it is, but not again and again");
         assert!(!core.pays(Worth { short: true, ..SLOW }));
         set_pace(core, PAYS);
@@ -296,7 +296,7 @@ fn a_thief_holds_off_from_a_worker_that_flows() {
         let core = bench.core(1);
         bench.fill_ring(1, [0]);
         assert!(!holds_off(bench), "nothing is known of its fibers yet");
-        set_pace(core, FLOWING - 1);
+        set_pace(core, TALKS - 1);
         let start = Moment::now();
         assert!(holds_off(bench));
         assert!(Moment::now().since(start) >= Duration::from_micros(10));
@@ -317,7 +317,7 @@ fn a_thief_does_not_keep_the_processor_from_the_one_it_looks_on_at() {
     }
     bench(config(2), 1, |bench| {
         bench.fill_ring(1, [0]);
-        set_pace(bench.core(1), FLOWING - 1);
+        set_pace(bench.core(1), TALKS - 1);
         let (core, stop) = (bench.core(1), &AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -339,7 +339,7 @@ fn a_thief_does_not_keep_the_processor_from_the_one_it_looks_on_at() {
 #[test]
 fn a_thief_holds_off_after_a_short_steal() {
     bench(config(2), 1, |bench| {
-        set_pace(bench.core(1), FLOWING);
+        set_pace(bench.core(1), TALKS);
         let steals = || {
             bench.fill_ring(1, [0]);
             assert_eq!(bench.find(0), Some(0));
@@ -370,7 +370,7 @@ fn a_thief_holds_off_after_a_short_steal() {
 #[test]
 fn a_thief_looks_on_at_the_one_that_it_has_robbed() {
     bench(config(3), 2, |bench| {
-        (1..3).for_each(|index| set_pace(bench.core(index), FLOWING));
+        (1..3).for_each(|index| set_pace(bench.core(index), TALKS));
         let thief = &bench.workers[0];
         let better = |victim, worth| thief.has_better_to_do(bench.core(victim), worth);
         bench.fill_ring(2, [0]);
@@ -386,7 +386,7 @@ fn a_thief_looks_on_at_the_one_that_it_has_robbed() {
         assert_eq!([1, 2].map(|robbed| whom(robbed, SLOW)), [None; 2]);
         let short = |robbed| whom(robbed, SHORT);
         assert_eq!([1, 2].map(short), [1, 2].map(|core| Some((core, SHORT))));
-        set_pace(bench.core(1), FLOWING - 1);
+        set_pace(bench.core(1), TALKS - 1);
         let both = [Some((1, PAID)), Some((2, SHORT))];
         assert_eq!([whom(1, PAID), short(2)], both);
         assert_eq!([1, 2].map(|robbed| whom(robbed, SLOW)), [Some((1, SLOW)), Some((1, PAID))]);
