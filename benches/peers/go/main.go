@@ -68,6 +68,8 @@ var cases = map[string]func() float64{
 	"computing":          computing,
 	"exchange":           exchange,
 	"upload":             drop,
+	"within":             within,
+	"store":              store,
 	"http_50":            hello,
 	"http_1000":          hello,
 	"http_pipelined":     hello,

@@ -41,6 +41,7 @@ mod unbounded;
 mod unstarted;
 mod upload;
 mod wake_bursts;
+mod within;
 mod yield_many;
 
 pub use case::{Bar, Body, Case, HttpLoad, Kind, Part, Row, Unit};
@@ -76,6 +77,8 @@ pub const ALL: &[&Case] = &[
     &outside::CASE,
     &outside_join::CASE,
     &upload::CASE,
+    &within::FEW,
+    &within::STORE,
     &mutex::HELD,
     &mutex::COMPUTES,
     &mutex::COMPUTES_BRIEFLY,
