@@ -42,8 +42,12 @@ impl<T> First<T> {
         }
     }
 
-    /// Runs a closure that the first end cuts off: `None` then, or if its panic was noted.
+    /// Runs a closure that the first end cuts off: `None` then, or if its panic was noted. Where that has come
+    /// already, it does not begin.
     pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        if self.token.is_cancelled() {
+            return None;
+        }
         match catch_unwind(AssertUnwindSafe(|| self.token.run(f))) {
             Ok(Ok(value)) => Some(value),
             Ok(Err(Cancelled)) => None,

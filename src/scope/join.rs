@@ -13,7 +13,7 @@ type Ended<T> = Result<T, Box<dyn Any + Send>>;
 ///
 /// # Panics
 ///
-/// If one of them panics the other is cancelled; with that payload, when both have ended.
+/// If one of them panics the other is cancelled, or does not begin; with that payload, when both have ended.
 ///
 /// # Cancel
 ///
@@ -36,7 +36,7 @@ where
     }
 }
 
-/// As [`join`], for closures that can fail: the first failure cancels the other.
+/// As [`join`], for closures that can fail: the first failure cancels the other, or keeps it from beginning.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ where
     let token = Token::new();
     scope(|scope| {
         let there = scope.spawn(|| {
-            let ended = catch_unwind(AssertUnwindSafe(b));
+            let ended = unless_over(&token, b);
             if !matches!(ended, Ok(Ok(_))) {
                 token.cancel();
             }
@@ -75,7 +75,7 @@ where
             Ok(Ok(Ok(here))) => Ok((here, unwrap(there)?)),
             Ok(Ok(Err(error))) => {
                 let was_second = token.is_cancelled();
-                there.cancel();
+                is_over(&token, &there);
                 // A later failure of the other, as it ends, is not heard any more; but a panic is.
                 match flatten(there) {
                     Err(payload) if !payload.is::<Cancelled>() => resume_unwind(payload),
@@ -89,7 +89,7 @@ where
             },
             Err(payload) => {
                 let was_second = token.is_cancelled() && !payload.is::<Cancelled>();
-                there.cancel();
+                is_over(&token, &there);
                 match flatten(there) {
                     Err(first) if was_second && !first.is::<Cancelled>() => resume_unwind(first),
                     _ => resume_unwind(payload),
@@ -100,7 +100,8 @@ where
 }
 
 /// Runs `a` right here and `b` on a fiber beside it; the first to end gives the result, and the other
-/// is cancelled. Returns when both have ended. If `b` has ended by the time that `a` returns, `b` was first.
+/// is cancelled. Returns when both have ended. If `b` has ended by the time that `a` returns, `b` was first;
+/// if it has not begun by then, it never does.
 /// On a plain thread the wait for `b` blocks it.
 ///
 /// # Panics
@@ -129,7 +130,7 @@ pub fn race<T: Send>(a: impl FnOnce() -> T, b: impl FnOnce() -> T + Send) -> T {
     let token = Token::new();
     scope(|scope| {
         let there = scope.spawn(|| {
-            let ended = catch_unwind(AssertUnwindSafe(b));
+            let ended = unless_over(&token, b);
             token.cancel();
             ended
         });
@@ -143,10 +144,24 @@ pub fn race<T: Send>(a: impl FnOnce() -> T, b: impl FnOnce() -> T + Send) -> T {
         if token.is_cancelled() && !is_cancel {
             return unwrap(there);
         }
-        there.cancel();
+        is_over(&token, &there);
         let _ = there.join();
         here.unwrap_or_else(|payload| resume_unwind(payload))
     })
+}
+
+/// Runs what stands beside, unless its end does not count any more.
+fn unless_over<T>(token: &Token, b: impl FnOnce() -> T) -> Ended<T> {
+    if token.is_cancelled() {
+        return Err(Box::new(Cancelled));
+    }
+    catch_unwind(AssertUnwindSafe(b))
+}
+
+/// The end of `there` does not count any more. It does not begin, or its waits end.
+fn is_over<T>(token: &Token, there: &ScopedJoinHandle<'_, T>) {
+    token.cancel();
+    there.cancel();
 }
 
 fn flatten<T>(there: ScopedJoinHandle<'_, Ended<T>>) -> Ended<T> {
