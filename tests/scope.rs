@@ -115,15 +115,16 @@ fn a_failed_half_cancels_the_other() {
 #[test]
 fn races() {
     everywhere(|| {
-        let ended = AtomicUsize::new(0);
+        let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let slow = || {
+            begun.fetch_add(1, Ordering::SeqCst);
             waits(&ended);
             0
         };
         assert_eq!(race(|| 1, slow), 1);
         assert_eq!(race(slow, || 2), 2);
-        let ended = ended.load(Ordering::SeqCst);
-        assert!(ended <= 2, "{ended}: the first of them may not have begun");
+        let (begun, ended) = (begun.load(Ordering::SeqCst), ended.load(Ordering::SeqCst));
+        assert!(begun == ended && begun >= 1, "{ended} of {begun}: the first may not have begun");
         panics(3, || race(slow, || resume_unwind(Box::new(3))));
         panics(4, || race(|| resume_unwind(Box::new(4)), slow));
         assert_eq!(race(|| race(|| 5, slow), slow), 5);
@@ -269,19 +270,42 @@ fn who_does_not_wait_loses_a_race_all_the_same() {
 #[test]
 fn who_has_not_begun_when_it_is_decided_never_does() {
     within(LONG, || {
-        Builder::new().workers(1).build().unwrap().run(|| {
-            let held = Arc::new(());
+        Builder::new().workers(1).stall_period(None).build().unwrap().run(|| {
+            let (begun, held) = (AtomicUsize::new(0), Arc::new(()));
             let never = || {
                 let held = Arc::clone(&held);
-                move || -> u32 { panic!("{held:?}") }
+                let begun = &begun;
+                move || {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    Arc::strong_count(&held)
+                }
             };
             assert_eq!(race(|| 1, never()), 1);
             assert_eq!(race!(|| 2, never(), never()), 2);
             let beside = never();
-            assert_eq!(try_join(|| Err::<u32, _>(3), move || Ok(beside())), Err(3));
+            assert_eq!(try_join(|| Err::<(), _>(3), move || Ok(beside())), Err(3));
             panics(4, || join(|| resume_unwind(Box::new(4)), never()));
             panics(5, || join!(|| resume_unwind(Box::new(5)), never()));
+            assert_eq!(begun.load(Ordering::SeqCst), 0);
             assert_eq!(Arc::strong_count(&held), 1, "what they held is dropped");
+        });
+    });
+}
+
+/// What a closure that never begins holds is dropped, and a panic of that is one of the closure: it is late.
+#[test]
+fn a_late_panic_of_who_never_began_is_not_heard() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("late"));
+        }
+    }
+    within(LONG, || {
+        Builder::new().workers(1).stall_period(None).build().unwrap().run(|| {
+            let never = |panics: Panics| move || std::mem::size_of_val(&panics);
+            assert_eq!(race(|| 1, never(Panics)), 1);
+            assert_eq!(race!(|| 2, never(Panics)), 2);
         });
     });
 }

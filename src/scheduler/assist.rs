@@ -4,7 +4,7 @@
 //! them (`poller_seat.rs`). But where a worker comes back to the poller again and again and finds few each time, all ready,
 //! it does it all, while others sleep: four connections between fibers of one program took 9.1 us a message and answer on
 //! two workers, and 5.6 where both were woken (Tokio 5.9, Zen 5). Whether the processors that others would run on are free only the
-//! system knows. So it is tried: where the poller's worker has hardly slept for two [`WINDOW`]s, another one is woken for
+//! system knows. So it is tried: where the poller's worker has hardly slept for two [`WINDOW`]s, and no other runs fibers at their end, another one is woken for
 //! few too, but not for a single one, in the next two. If all of them got on faster by a fourth in each of these (`worth.rs`), it goes on like
 //! that for [`HOLD`], and twice as long each time, up to [`MOST`], until it is measured again; if not, it is tried again after [`EVERY`], and
 //! twice as long each time, up to [`MOST`].
@@ -62,23 +62,34 @@ impl Assist {
         Assist { phase: Phase::Alone(None), window, next, every, hold }
     }
 
-    /// A worker rises from the poller, after it has slept for so long. Is another one woken for few?
-    pub(super) fn rises(&mut self, now: Moment, slept: Duration, work: impl Fn() -> u64) -> bool {
+    /// A worker rises from the poller, after it has slept for so long. Is another one woken for few? So much work was done
+    /// by all.
+    pub(super) fn rises(
+        &mut self,
+        now: Moment,
+        slept: Duration,
+        work: impl FnOnce() -> u64,
+        does_it_all: impl FnOnce() -> bool,
+    ) -> bool {
         self.window.slept += slept;
         if now.since(self.window.began) >= WINDOW {
-            self.window_ends(now, work());
+            self.window_ends(now, work(), does_it_all());
         }
         !matches!(self.phase, Phase::Alone(_))
     }
 
-    fn window_ends(&mut self, now: Moment, work: u64) {
+    fn window_ends(&mut self, now: Moment, work: u64, does_it_all: bool) {
         let next = Window { began: now, work, slept: Duration::ZERO };
         let Window { began, work: before, slept } = std::mem::replace(&mut self.window, next);
         let (took, speed) =
             (now.since(began), Speed::new(work.saturating_sub(before), now.since(began)));
         self.phase = match self.phase {
+            Phase::Tried(..) if took >= LONG * WINDOW => {
+                self.next = now.saturating_add(self.every);
+                Phase::Alone(None)
+            }
             _ if took >= LONG * WINDOW => Phase::Alone(None),
-            Phase::Alone(_) if slept * BUSY >= took => Phase::Alone(None),
+            Phase::Alone(_) if slept * BUSY >= took || !does_it_all => Phase::Alone(None),
             Phase::Alone(Some(last)) if now >= self.next => Phase::Tried(last.max(speed), false),
             Phase::Alone(_) => Phase::Alone(Some(speed)),
             Phase::Tried(alone, _) if !speed.pays_beside(alone) => self.is_in_vain(now),
@@ -87,6 +98,13 @@ impl Assist {
             Phase::Pays(until) if now < until => Phase::Pays(until),
             Phase::Pays(_) => Phase::Alone(None),
         };
+    }
+
+    /// It has paid.
+    #[cfg(test)]
+    pub(super) fn pays(&mut self, now: Moment) {
+        self.window = Window { began: now, work: 0, slept: Duration::ZERO };
+        self.phase = self.has_paid(now);
     }
 
     fn is_in_vain(&mut self, now: Moment) -> Phase {
@@ -114,18 +132,19 @@ mod tests {
         assist: Assist,
         now: Moment,
         work: u64,
+        does_it_all: bool,
     }
 
     impl World {
         fn new() -> World {
-            World { assist: Assist::new(), now: Moment::now(), work: 7 }
+            World { assist: Assist::new(), now: Moment::now(), work: 7, does_it_all: true }
         }
 
         /// So much is done in a window of such a length, the poller's worker sleeps for so long in it: is another one
         /// woken for few from then on?
         fn window(&mut self, work: u64, slept: Duration, took: Duration) -> bool {
             (self.now, self.work) = (self.now.saturating_add(took), self.work + work);
-            self.assist.rises(self.now, slept, || self.work)
+            self.assist.rises(self.now, slept, || self.work, || self.does_it_all)
         }
 
         fn busy(&mut self, work: u64) -> bool {
@@ -160,6 +179,8 @@ mod tests {
         }
         let mut world = World::new();
         assert!((0..99).all(|_| !world.window(ALONE, NEVER, LONG * WINDOW)), "nobody came");
+        let mut world = World { does_it_all: false, ..World::new() };
+        assert!((0..99).all(|_| !world.busy(ALONE)), "others run too");
         let mut world = World::new();
         let naps = (0..99).map(|nap| if nap % 2 == 0 { WINDOW } else { NEVER });
         assert!(naps.map(|slept| world.window(ALONE, slept, WINDOW)).all(|wakes| !wakes));
@@ -169,7 +190,7 @@ mod tests {
     fn a_window_has_its_time() {
         let mut world = World::new();
         let part = WINDOW / 10;
-        assert_eq!((0..).find(|_| world.window(ALONE, NEVER, part)), Some(20));
+        assert_eq!((0..99).find(|_| world.window(ALONE, NEVER, part)), Some(20));
         let mut world = World::new();
         // A third of each.
         assert!((0..99).all(|_| !world.window(ALONE, part / 3, part)));
@@ -219,6 +240,8 @@ mod tests {
     fn a_lull_says_nothing() {
         let mut world = tried();
         assert!(!world.window(ALONE, NEVER, LONG * WINDOW));
-        assert_eq!(world.alone(), 2, "as if it had not been tried");
+        assert_eq!(world.alone(), 4, "but that it is not tried again at once");
+        assert!(!world.window(ALONE, NEVER, LONG * WINDOW));
+        assert_eq!(world.alone(), 4, "nor more rarely");
     }
 }

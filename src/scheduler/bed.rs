@@ -151,7 +151,7 @@ impl Worker<'_> {
             core.stats.polls.add(1);
             awake = Some(shared.driver.wait(&mut role, now, until, &mut settled));
         });
-        let few = self.are_few(settled.len()) && !self.is_assisted(&settled, awake, now);
+        let few = !self.is_assisted(&settled, awake, now) && self.are_few(settled.len());
         shared.poller.rise();
         drop(role);
         // Before others are woken: it would be the first that is found asleep.
@@ -170,12 +170,15 @@ impl Worker<'_> {
     }
 
     /// Has it paid of late to wake another worker for few that the poller brings? This one had lain down by `since`.
-    fn is_assisted(&self, settled: &Batch, awake: Option<Awake>, since: Moment) -> bool {
+    pub(super) fn is_assisted(&self, settled: &Batch, awake: Option<Awake>, since: Moment) -> bool {
         let Some(Awake { at, .. }) = awake.filter(|_| self.shared.config.workers > 1) else {
             return false;
         };
-        let work = || self.shared.cores.iter().map(|core| core.stats.work()).sum();
-        self.shared.assist.lock().rises(at, at.since(since), work) && settled.len() > 1
+        let (shared, slept) = (self.shared, at.since(since));
+        let work = || shared.cores.iter().map(|core| core.stats.work()).sum();
+        // It is parked still.
+        let does_it_all = || !shared.idle.is_anybody_busy();
+        shared.assist.lock().rises(at, slept, work, does_it_all) && settled.len() > 1
     }
 
     /// Will it be done with them about when another worker, woken for a share of them, would begin?

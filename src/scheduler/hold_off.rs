@@ -39,7 +39,7 @@
 
 use super::core::Core;
 use super::worker::Worker;
-use super::worth::{MEASURED, Mark, Worth};
+use super::worth::{FLOWING, MEASURED, Mark, Worth};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::thread;
@@ -160,7 +160,9 @@ impl Look {
 impl Core {
     /// Do its fibers talk to each other, as far as a thief knows whose last steal was from here and `worth` that?
     fn flows(&self, worth: Worth) -> bool {
-        worth.short || self.pace.load(Ordering::Relaxed) < TALKS
+        // Misses have made them slower; or it is to be known whether they have.
+        let bound = if worth.slow || worth.unknown { FLOWING } else { TALKS };
+        worth.short || self.pace.load(Ordering::Relaxed) < bound
     }
 
     /// Is there something in the ring that a thief should take at once?

@@ -50,6 +50,12 @@ impl Idle {
         Self::searching(self.counts.load(Ordering::Relaxed)) > 0
     }
 
+    /// Does anybody run fibers?
+    pub(crate) fn is_anybody_busy(&self) -> bool {
+        let counts = self.counts.load(Ordering::Relaxed);
+        (Self::parked(counts) as i64 + i64::from(Self::searching(counts))) < self.workers as i64
+    }
+
     /// Of the others, `spinning` of whom spin, do more than that run fibers? A hint.
     pub(crate) fn are_others_busy(&self, spinning: u32) -> bool {
         let counts = self.counts.load(Ordering::Relaxed);

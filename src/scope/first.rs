@@ -45,10 +45,9 @@ impl<T> First<T> {
     /// Runs a closure that the first end cuts off: `None` then, or if its panic was noted. Where that has come
     /// already, it does not begin.
     pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
-        if self.token.is_cancelled() {
-            return None;
-        }
-        match catch_unwind(AssertUnwindSafe(|| self.token.run(f))) {
+        // What it holds is dropped inside too.
+        let run = || if self.token.is_cancelled() { Err(Cancelled) } else { self.token.run(f) };
+        match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(value)) => Some(value),
             Ok(Err(Cancelled)) => None,
             // Of the whole, which unwinds as well.

@@ -152,10 +152,9 @@ pub fn race<T: Send>(a: impl FnOnce() -> T, b: impl FnOnce() -> T + Send) -> T {
 
 /// Runs what stands beside, unless its end does not count any more.
 fn unless_over<T>(token: &Token, b: impl FnOnce() -> T) -> Ended<T> {
-    if token.is_cancelled() {
-        return Err(Box::new(Cancelled));
-    }
-    catch_unwind(AssertUnwindSafe(b))
+    // What it holds is dropped inside too.
+    let run = || if token.is_cancelled() { None } else { Some(b()) };
+    catch_unwind(AssertUnwindSafe(run))?.ok_or_else(|| Box::new(Cancelled) as _)
 }
 
 /// The end of `there` does not count any more. It does not begin, or its waits end.

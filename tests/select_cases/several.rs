@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use volt::cancel::Cancelled;
 use volt::channel::bounded;
+use volt::sync::Barrier;
 
 fn on_each(f: impl Fn() + Send + Sync + Copy + 'static) {
     within(LONG, f);
@@ -68,11 +69,11 @@ fn those_that_are_joined_run_side_by_side() {
 fn a_panic_cancels_the_others_and_comes_out() {
     on_each(|| {
         for panics in 0..3 {
-            let gone = AtomicUsize::new(0);
+            let (begun, gone) = (Barrier::new(3), AtomicUsize::new(0));
             let run = |n| {
                 let _gone = Gone(&gone);
+                begun.wait();
                 if n == panics {
-                    volt::yield_now();
                     panic_any(n);
                 }
                 volt::thread::park();
@@ -90,9 +91,10 @@ fn the_first_wins_and_the_others_are_gone() {
     on_each(|| {
         assert_eq!(volt::race!(|| 1), 1);
         for wins in 0..4 {
-            let gone = AtomicUsize::new(0);
+            let (begun, gone) = (Barrier::new(4), AtomicUsize::new(0));
             let run = |n| {
                 let _gone = Gone(&gone);
+                begun.wait();
                 if n != wins {
                     volt::sleep(Duration::MAX);
                 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::driver::Direction;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::scheduler::hold_off::{Look, PAYS, Patience, TALKS};
-use crate::scheduler::worth::{MEASURED, Mark, Steals, Worth};
+use crate::scheduler::worth::{FLOWING, MEASURED, Mark, Steals, Worth};
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 
@@ -216,13 +216,15 @@ fn holds_off_after(bench: &Bench<'_>, often: u32, alone: u64) -> bool {
 fn a_thief_holds_off_where_the_two_are_slow_and_to_measure() {
     bench(config(2), 201, |bench| {
         bench.fill_ring(1, 0..201);
-        set_pace(bench.core(1), PAYS / 201 + 1);
-        assert!(!holds_off_after(bench, 1, 0), "it pays");
-        assert!(holds_off_after(bench, 1, 1_000_000_000), "however much is queued");
-        let is_unknown = || bench.workers[0].own().steals.judge(Moment::now(), 0, 0).unknown;
-        assert!(!is_unknown());
-        assert!(holds_off_after(bench, 32, 0), "to measure");
-        assert!(!is_unknown(), "and not again at once");
+        for pace in [PAYS / 201 + 1, TALKS, FLOWING - 1] {
+            set_pace(bench.core(1), pace);
+            assert!(!holds_off_after(bench, 1, 0), "it pays");
+            assert!(holds_off_after(bench, 1, 1_000_000_000), "however much is queued");
+            let is_unknown = || bench.workers[0].own().steals.judge(Moment::now(), 0, 0).unknown;
+            assert!(!is_unknown());
+            assert!(holds_off_after(bench, 32, 0), "to measure");
+            assert!(!is_unknown(), "and not again at once");
+        }
         bench.ring(1);
     });
 }
@@ -281,7 +283,11 @@ fn a_long_queue_or_long_fibers_pay() {
         bench.fill_ring(1, [200]);
         set_pace(core, TALKS - 1);
         assert_eq!(pays(), [false; 4]);
-        set_pace(core, TALKS);
+        for pace in [TALKS, FLOWING - 1] {
+            set_pace(core, pace);
+            assert_eq!(pays(), [true, false, false, false], "it may be slow by what steals cost");
+        }
+        set_pace(core, FLOWING);
         assert_eq!(pays(), [true, false, true, true], "whatever it is, but not again and again");
         assert!(!core.pays(Worth { short: true, ..SLOW }));
         set_pace(core, PAYS);
@@ -339,7 +345,7 @@ fn a_thief_does_not_keep_the_processor_from_the_one_it_looks_on_at() {
 #[test]
 fn a_thief_holds_off_after_a_short_steal() {
     bench(config(2), 1, |bench| {
-        set_pace(bench.core(1), TALKS);
+        set_pace(bench.core(1), FLOWING);
         let steals = || {
             bench.fill_ring(1, [0]);
             assert_eq!(bench.find(0), Some(0));
@@ -370,7 +376,7 @@ fn a_thief_holds_off_after_a_short_steal() {
 #[test]
 fn a_thief_looks_on_at_the_one_that_it_has_robbed() {
     bench(config(3), 2, |bench| {
-        (1..3).for_each(|index| set_pace(bench.core(index), TALKS));
+        (1..3).for_each(|index| set_pace(bench.core(index), FLOWING));
         let thief = &bench.workers[0];
         let better = |victim, worth| thief.has_better_to_do(bench.core(victim), worth);
         bench.fill_ring(2, [0]);

@@ -2,6 +2,7 @@
 
 use super::super::idle::{Idle, Left};
 use super::{Bench, bench, config};
+use crate::driver::Awake;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
@@ -267,4 +268,41 @@ fn the_pace_is_published_before_a_sleep_and_a_vigil() {
             assert!(pace() > FLOWING, "{what}");
         });
     }
+}
+
+#[test]
+fn others_are_woken_for_few_but_not_for_one_where_that_has_paid() {
+    for workers in [1, 2] {
+        bench(config(workers), 2, |bench| {
+            let now = Moment::now();
+            let is_assisted = |count: usize| {
+                let mut settled = Batch::new();
+                bench.fibers[..count].iter().for_each(|fiber| settled.push(*fiber));
+                let awake = Some(Awake { at: now, by_timer: false });
+                let is_assisted = bench.workers[0].is_assisted(&settled, awake, now);
+                while settled.pop().is_some() {}
+                is_assisted
+            };
+            assert_eq!([1, 2].map(is_assisted), [false, false]);
+            bench.shared.assist.lock().pays(now);
+            assert_eq!([1, 2].map(is_assisted), [false, workers > 1]);
+        });
+    }
+}
+
+#[test]
+fn who_neither_sleeps_nor_searches_is_busy() {
+    bench(config(2), 0, |bench| {
+        let idle = &bench.shared.idle;
+        assert!(idle.is_anybody_busy());
+        bench.lies_down(0);
+        assert!(idle.is_anybody_busy() && !idle.are_others_busy(0), "the other one");
+        bench.lies_down(1);
+        assert!(!idle.is_anybody_busy());
+        bench.workers[1].leave_bed(true);
+        assert!(!idle.is_anybody_busy(), "it searches");
+        bench.workers[1].stop_searching();
+        assert!(idle.is_anybody_busy());
+        bench.workers[0].leave_bed(false);
+    });
 }

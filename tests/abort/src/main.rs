@@ -147,12 +147,18 @@ fn race() {
     let (event, whole) = (Arc::new(Event::new()), Arc::new(AtomicBool::new(false)));
     let (theirs, inside) = (Arc::clone(&event), Arc::clone(&whole));
     let races = move || {
+        let begun = Event::new();
         let loses = || {
+            begun.set();
             theirs.wait();
             inside.store(true, Ordering::SeqCst);
             2
         };
-        volt::race(|| 1, loses)
+        let wins = || {
+            begun.wait();
+            1
+        };
+        volt::race(wins, loses)
     };
     assert_eq!(goes_on(races, || event.set()), 1);
     assert!(whole.load(Ordering::SeqCst));
