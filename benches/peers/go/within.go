@@ -2,10 +2,10 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 )
 
@@ -82,24 +82,25 @@ func store() float64 {
 	address := accept(func(conn net.Conn) {
 		lines, answers := bufio.NewReader(conn), bufio.NewWriter(conn)
 		for {
-			line, err := lines.ReadString('\n')
+			line, err := lines.ReadSlice('\n')
 			if err != nil {
 				return
 			}
-			words := strings.SplitN(strings.TrimRight(line, "\n"), " ", 3)
+			verb, rest, _ := bytes.Cut(bytes.TrimRight(line, "\n"), []byte(" "))
+			key, value, isSet := bytes.Cut(rest, []byte(" "))
 			switch {
-			case words[0] == "GET" && len(words) == 2:
+			case string(verb) == "GET" && !isSet:
 				lock.RLock()
-				value, ok := values[words[1]]
+				value, ok := values[string(key)]
 				lock.RUnlock()
 				if !ok {
 					value = "-"
 				}
 				answers.WriteString(value)
 				answers.WriteByte('\n')
-			case words[0] == "SET" && len(words) == 3:
+			case string(verb) == "SET" && isSet:
 				lock.Lock()
-				values[words[1]] = words[2]
+				values[string(key)] = string(value)
 				lock.Unlock()
 				answers.WriteString("OK\n")
 			default:
@@ -126,7 +127,7 @@ func store() float64 {
 				}
 				conn.Write(out)
 				for range atOnce {
-					if _, err := answers.ReadString('\n'); err != nil {
+					if _, err := answers.ReadSlice('\n'); err != nil {
 						panic(err)
 					}
 				}

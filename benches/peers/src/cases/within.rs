@@ -28,7 +28,7 @@ pub const FEW: Case = Case {
 pub const STORE: Case = Case {
     name: "store",
     part: Part::Beside,
-    bodies: &[(Peer::Volt, store_volt), (Peer::Tokio, store_tokio)],
+    bodies: &[(Peer::Volt, store_volt), (Peer::Tokio, store_tokio), (Peer::May, store_may)],
     rows: &[Row {
         key: "figure",
         title: "a store of keys and values, 32 requests at a time, per request",
@@ -196,33 +196,59 @@ fn parse(line: &str) -> Request<'_> {
     }
 }
 
+/// Answers each line, by what `store` does with it, until the other end closes. What is answered goes out once no more lines
+/// have come.
+fn serve<S: Read, A: Write>(
+    stream: S,
+    answers: A,
+    store: impl Fn(Request<'_>, &mut BufWriter<A>) -> std::io::Result<()>,
+) {
+    let (mut lines, mut answers) = (BufReader::new(stream), BufWriter::new(answers));
+    let mut line = String::new();
+    while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
+        store(parse(&line), &mut answers).unwrap();
+        if lines.buffer().is_empty() {
+            answers.flush().unwrap();
+        }
+        line.clear();
+    }
+}
+
+/// Sends batches, and waits for as many lines.
+fn ask(number: u32, batches: u32, answers: impl Read, mut out: impl Write) {
+    let mut answers = BufReader::new(answers);
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for batch in 0..batches {
+        requests(number, batch, &mut lines);
+        out.write_all(&lines).unwrap();
+        for _ in 0..AT_ONCE {
+            line.clear();
+            assert!(answers.read_line(&mut line).unwrap() > 0);
+        }
+    }
+}
+
 fn store_volt(run: Run) -> f64 {
     use volt::net::{TcpListener, TcpStream};
     use volt::sync::RwLock;
 
-    fn serve(stream: TcpStream, store: &RwLock<HashMap<String, String>>) {
-        let mut lines = BufReader::new(stream.try_clone().unwrap());
-        let (mut answers, mut line) = (BufWriter::new(stream), String::new());
-        while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
-            match parse(&line) {
-                Request::Get(key) => match store.read().unwrap().get(key) {
-                    Some(value) => writeln!(answers, "{value}"),
-                    None => writeln!(answers, "-"),
-                },
-                Request::Set(key, value) => {
-                    store.write().unwrap().insert(key.into(), value.into());
-                    writeln!(answers, "OK")
-                }
-                Request::Unknown => writeln!(answers, "ERROR"),
+    fn answer(
+        store: &RwLock<HashMap<String, String>>,
+        request: Request<'_>,
+        to: &mut impl Write,
+    ) -> std::io::Result<()> {
+        match request {
+            Request::Get(key) => match store.read().unwrap().get(key) {
+                Some(value) => writeln!(to, "{value}"),
+                None => writeln!(to, "-"),
+            },
+            Request::Set(key, value) => {
+                store.write().unwrap().insert(key.into(), value.into());
+                writeln!(to, "OK")
             }
-            .unwrap();
-            if lines.buffer().is_empty() {
-                answers.flush().unwrap();
-            }
-            line.clear();
+            Request::Unknown => writeln!(to, "ERROR"),
         }
     }
-
     on_volt(run, move || {
         let listener = TcpListener::bind(LOCAL).unwrap();
         let address = listener.local_addr().unwrap();
@@ -231,7 +257,10 @@ fn store_volt(run: Run) -> f64 {
             while let Ok((stream, _)) = listener.accept() {
                 let store = Arc::clone(&store);
                 stream.set_nodelay(true).unwrap();
-                volt::go(move || serve(stream, &store));
+                volt::go(move || {
+                    let answers = stream.try_clone().unwrap();
+                    serve(stream, answers, |request, to| answer(&store, request, to));
+                });
             }
         });
         let batches = batches(run);
@@ -239,20 +268,63 @@ fn store_volt(run: Run) -> f64 {
         while sampler.again() {
             let start = Instant::now();
             let client = move |number| {
-                let mut stream = TcpStream::connect(address).unwrap();
+                let stream = TcpStream::connect(address).unwrap();
                 stream.set_nodelay(true).unwrap();
-                let mut answers = BufReader::new(stream.try_clone().unwrap());
-                let (mut out, mut line) = (Vec::new(), String::new());
-                for batch in 0..batches {
-                    requests(number, batch, &mut out);
-                    stream.write_all(&out).unwrap();
-                    for _ in 0..AT_ONCE {
-                        line.clear();
-                        assert!(answers.read_line(&mut line).unwrap() > 0);
-                    }
-                }
+                ask(number, batches, stream.try_clone().unwrap(), stream);
             };
             let clients: Vec<_> = (0..CLIENTS).map(|one| volt::go(move || client(one))).collect();
+            clients.into_iter().for_each(|client| client.join().unwrap());
+            sampler.add(start.elapsed());
+        }
+        sampler.figure()
+    })
+}
+
+fn store_may(run: Run) -> f64 {
+    use may::net::{TcpListener, TcpStream};
+    use may::sync::RwLock;
+
+    fn answer(
+        store: &RwLock<HashMap<String, String>>,
+        request: Request<'_>,
+        to: &mut impl Write,
+    ) -> std::io::Result<()> {
+        match request {
+            Request::Get(key) => match store.read().unwrap().get(key) {
+                Some(value) => writeln!(to, "{value}"),
+                None => writeln!(to, "-"),
+            },
+            Request::Set(key, value) => {
+                store.write().unwrap().insert(key.into(), value.into());
+                writeln!(to, "OK")
+            }
+            Request::Unknown => writeln!(to, "ERROR"),
+        }
+    }
+    on_may(run, move || {
+        let listener = TcpListener::bind(LOCAL).unwrap();
+        let address = listener.local_addr().unwrap();
+        let store = Arc::new(RwLock::new(HashMap::new()));
+        may::go!(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let store = Arc::clone(&store);
+                stream.set_nodelay(true).unwrap();
+                may::go!(move || {
+                    let answers = stream.try_clone().unwrap();
+                    serve(stream, answers, |request, to| answer(&store, request, to));
+                });
+            }
+        });
+        let batches = batches(run);
+        let mut sampler = run.sampler(CLIENTS * AT_ONCE * batches);
+        while sampler.again() {
+            let start = Instant::now();
+            let client = move |number| {
+                let stream = TcpStream::connect(address).unwrap();
+                stream.set_nodelay(true).unwrap();
+                ask(number, batches, stream.try_clone().unwrap(), stream);
+            };
+            let clients: Vec<_> = (0..CLIENTS).map(|one| may::go!(move || client(one))).collect();
             clients.into_iter().for_each(|client| client.join().unwrap());
             sampler.add(start.elapsed());
         }
@@ -268,20 +340,22 @@ fn store_tokio(run: Run) -> f64 {
     async fn serve(stream: TcpStream, store: Arc<RwLock<HashMap<String, String>>>) {
         let (reader, writer) = stream.into_split();
         let (mut lines, mut answers) = (BufReader::new(reader), BufWriter::new(writer));
-        let mut line = String::new();
+        let (mut line, mut answer) = (String::new(), Vec::new());
         while lines.read_line(&mut line).await.is_ok_and(|length| length > 0) {
-            let answer = match parse(&line) {
+            answer.clear();
+            match parse(&line) {
                 Request::Get(key) => match store.read().unwrap().get(key) {
-                    Some(value) => format!("{value}\n"),
-                    None => "-\n".into(),
+                    Some(value) => writeln!(answer, "{value}"),
+                    None => writeln!(answer, "-"),
                 },
                 Request::Set(key, value) => {
                     store.write().unwrap().insert(key.into(), value.into());
-                    "OK\n".into()
+                    writeln!(answer, "OK")
                 }
-                Request::Unknown => "ERROR\n".into(),
-            };
-            answers.write_all(answer.as_bytes()).await.unwrap();
+                Request::Unknown => writeln!(answer, "ERROR"),
+            }
+            .unwrap();
+            answers.write_all(&answer).await.unwrap();
             if lines.buffer().is_empty() {
                 answers.flush().await.unwrap();
             }
