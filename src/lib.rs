@@ -83,6 +83,7 @@
 //!   **Spare**: a thread without a core. **Suspect**: a spawn site whose fibers have stalled.
 //! - **share**: to put who was woken into the ring, where others find it, instead of the slot. **Invite**: to wake a worker
 //!   for that. **Spin**: to look for a moment whether a wait ends before its fiber leaves its worker.
+//! - **assist**: another worker is woken for the few fibers that the poller brings, as long as all get on faster by that.
 //! - **searcher**: a worker that looks for work to steal. **Vigil**: it finds nothing, and goes on looking. **Parked**: asleep, on its thread or in the
 //!   **poller**.
 //! - **park**, **unpark**: wait, wake. **Permit**: an unpark that came first. **Waiter**: who waits,
