@@ -196,17 +196,52 @@ fn parse(line: &str) -> Request<'_> {
     }
 }
 
-/// Answers each line, by what `store` does with it, until the other end closes. What is answered goes out once no more lines
-/// have come.
-fn serve<S: Read, A: Write>(
-    stream: S,
-    answers: A,
-    store: impl Fn(Request<'_>, &mut BufWriter<A>) -> std::io::Result<()>,
-) {
+/// What each runtime's lock does for the store.
+trait Store: Send + Sync {
+    fn read<R>(&self, look: impl FnOnce(&HashMap<String, String>) -> R) -> R;
+    fn write(&self, change: impl FnOnce(&mut HashMap<String, String>));
+}
+
+/// A lock of the standard library's shape.
+macro_rules! store {
+    ($($lock:tt)+) => {
+        impl Store for $($lock)+<HashMap<String, String>> {
+            fn read<R>(&self, look: impl FnOnce(&HashMap<String, String>) -> R) -> R {
+                look(&$($lock)+::read(self).unwrap())
+            }
+
+            fn write(&self, change: impl FnOnce(&mut HashMap<String, String>)) {
+                change(&mut $($lock)+::write(self).unwrap());
+            }
+        }
+    };
+}
+
+store!(volt::sync::RwLock);
+store!(may::sync::RwLock);
+store!(std::sync::RwLock);
+
+/// Answers a line.
+fn answer(store: &impl Store, line: &str, to: &mut impl Write) -> std::io::Result<()> {
+    match parse(line) {
+        Request::Get(key) => store.read(|all| match all.get(key) {
+            Some(value) => writeln!(to, "{value}"),
+            None => writeln!(to, "-"),
+        }),
+        Request::Set(key, value) => {
+            store.write(|all| _ = all.insert(key.into(), value.into()));
+            writeln!(to, "OK")
+        }
+        Request::Unknown => writeln!(to, "ERROR"),
+    }
+}
+
+/// Answers each line until the other end closes. What is answered goes out once no more lines have come.
+fn serve(stream: impl Read, answers: impl Write, store: &impl Store) {
     let (mut lines, mut answers) = (BufReader::new(stream), BufWriter::new(answers));
     let mut line = String::new();
     while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
-        store(parse(&line), &mut answers).unwrap();
+        answer(store, &line, &mut answers).unwrap();
         if lines.buffer().is_empty() {
             answers.flush().unwrap();
         }
@@ -232,23 +267,6 @@ fn store_volt(run: Run) -> f64 {
     use volt::net::{TcpListener, TcpStream};
     use volt::sync::RwLock;
 
-    fn answer(
-        store: &RwLock<HashMap<String, String>>,
-        request: Request<'_>,
-        to: &mut impl Write,
-    ) -> std::io::Result<()> {
-        match request {
-            Request::Get(key) => match store.read().unwrap().get(key) {
-                Some(value) => writeln!(to, "{value}"),
-                None => writeln!(to, "-"),
-            },
-            Request::Set(key, value) => {
-                store.write().unwrap().insert(key.into(), value.into());
-                writeln!(to, "OK")
-            }
-            Request::Unknown => writeln!(to, "ERROR"),
-        }
-    }
     on_volt(run, move || {
         let listener = TcpListener::bind(LOCAL).unwrap();
         let address = listener.local_addr().unwrap();
@@ -259,7 +277,7 @@ fn store_volt(run: Run) -> f64 {
                 stream.set_nodelay(true).unwrap();
                 volt::go(move || {
                     let answers = stream.try_clone().unwrap();
-                    serve(stream, answers, |request, to| answer(&store, request, to));
+                    serve(stream, answers, &*store);
                 });
             }
         });
@@ -284,23 +302,6 @@ fn store_may(run: Run) -> f64 {
     use may::net::{TcpListener, TcpStream};
     use may::sync::RwLock;
 
-    fn answer(
-        store: &RwLock<HashMap<String, String>>,
-        request: Request<'_>,
-        to: &mut impl Write,
-    ) -> std::io::Result<()> {
-        match request {
-            Request::Get(key) => match store.read().unwrap().get(key) {
-                Some(value) => writeln!(to, "{value}"),
-                None => writeln!(to, "-"),
-            },
-            Request::Set(key, value) => {
-                store.write().unwrap().insert(key.into(), value.into());
-                writeln!(to, "OK")
-            }
-            Request::Unknown => writeln!(to, "ERROR"),
-        }
-    }
     on_may(run, move || {
         let listener = TcpListener::bind(LOCAL).unwrap();
         let address = listener.local_addr().unwrap();
@@ -311,7 +312,7 @@ fn store_may(run: Run) -> f64 {
                 stream.set_nodelay(true).unwrap();
                 may::go!(move || {
                     let answers = stream.try_clone().unwrap();
-                    serve(stream, answers, |request, to| answer(&store, request, to));
+                    serve(stream, answers, &*store);
                 });
             }
         });
@@ -340,22 +341,11 @@ fn store_tokio(run: Run) -> f64 {
     async fn serve(stream: TcpStream, store: Arc<RwLock<HashMap<String, String>>>) {
         let (reader, writer) = stream.into_split();
         let (mut lines, mut answers) = (BufReader::new(reader), BufWriter::new(writer));
-        let (mut line, mut answer) = (String::new(), Vec::new());
+        let (mut line, mut out) = (String::new(), Vec::new());
         while lines.read_line(&mut line).await.is_ok_and(|length| length > 0) {
-            answer.clear();
-            match parse(&line) {
-                Request::Get(key) => match store.read().unwrap().get(key) {
-                    Some(value) => writeln!(answer, "{value}"),
-                    None => writeln!(answer, "-"),
-                },
-                Request::Set(key, value) => {
-                    store.write().unwrap().insert(key.into(), value.into());
-                    writeln!(answer, "OK")
-                }
-                Request::Unknown => writeln!(answer, "ERROR"),
-            }
-            .unwrap();
-            answers.write_all(&answer).await.unwrap();
+            out.clear();
+            answer(&*store, &line, &mut out).unwrap();
+            answers.write_all(&out).await.unwrap();
             if lines.buffer().is_empty() {
                 answers.flush().await.unwrap();
             }
