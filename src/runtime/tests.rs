@@ -185,6 +185,26 @@ fn a_poller_that_is_watched_is_left_for_a_moment() {
     pair.runtime.shutdown(LONG).unwrap();
 }
 
+/// Two that sleep until the same time come from the poller together. What pays is measured anew after a lull, so it is
+/// said before each, and may be forgotten before it is asked for.
+#[test]
+fn who_rises_for_few_wakes_another_where_that_pays() {
+    let pair = Pair::new(None);
+    let shared = &pair.runtime.handle().0;
+    pair.poller().watch();
+    until("another is woken for two", || {
+        let wakes = pair.rest();
+        let deadline = crate::time::Instant::now() + Duration::from_millis(2);
+        let two = [(); 2].map(|()| pair.runtime.go(move || crate::time::sleep_until(deadline)));
+        // Those who wake for them have lain down again.
+        let by_spawns = pair.rest();
+        shared.assists(Moment::now());
+        two.into_iter().for_each(|one| one.join().unwrap());
+        by_spawns > wakes && pair.rest() > by_spawns
+    });
+    pair.runtime.shutdown(LONG).unwrap();
+}
+
 /// A fiber that computes once it has read a byte, until it is told to stop.
 struct Computing {
     fiber: thread::JoinHandle<()>,

@@ -108,6 +108,12 @@ fn new_core(config: &Config, seed: u64, index: usize) -> Core {
 }
 
 impl Shared {
+    /// To wake another worker for few has paid.
+    #[cfg(test)]
+    pub(crate) fn assists(&self, now: Moment) {
+        self.assist.lock().pays(now);
+    }
+
     /// A scheduler whose first `held` cores are about to get threads.
     pub(crate) fn new(config: Config, held: usize) -> io::Result<Arc<Shared>> {
         asymmetric::register();

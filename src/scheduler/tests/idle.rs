@@ -6,6 +6,7 @@ use crate::driver::Awake;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::scheduler::hold_off::TALKS;
 use crate::scheduler::worth::FLOWING;
 use std::time::Duration;
 
@@ -239,6 +240,8 @@ fn for_few_short_fibers_nobody_need_be_woken() {
         assert!(are_few(256) && !are_few(257), "as many as the ring has room for");
         take(1_000);
         assert!(are_few(90) && !are_few(110), "a hundred microseconds");
+        take(TALKS + 100);
+        assert_eq!([8, 9].map(are_few), [true, false], "they talk to the system");
         take(3_100);
         assert_eq!(all(), [false, true, true, false, false], "three microseconds each");
         take(30_000);
