@@ -5,7 +5,7 @@ use super::core::{Core, Woken, deliver};
 use super::error::{TryRecvError, TrySendError};
 use super::node::Wakes;
 use super::plain::{LARGE, StillLocked};
-use super::state::{Received, Sent, State};
+use super::state::{Received, Sent, Side, State};
 use crate::park::WaiterPtr;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
@@ -15,6 +15,7 @@ impl<T> Core<T> {
         let mut message = ManuallyDrop::new(message);
         let from = &raw mut *message;
         let sent = self.at_once(
+            Side::Receive,
             // SAFETY: it holds a message; who has it afterwards is what the answer says.
             |state| unsafe { state.try_send_quietly(from) },
             // SAFETY: as above.
@@ -48,6 +49,7 @@ impl<T> Core<T> {
     #[inline]
     pub(super) unsafe fn receive_at_once(&self, to: *mut T) -> Received {
         self.at_once(
+            Side::Send,
             // SAFETY: passed on.
             |state| unsafe { state.try_receive_quietly(to) },
             // SAFETY: passed on.
@@ -55,14 +57,15 @@ impl<T> Core<T> {
         )
     }
 
-    /// Does `quietly` what it can, and else `loudly` what may wake others, by the same lock.
+    /// Does `quietly` what it can, and else `loudly` what may wake others, by the same lock. A `partner` may be among them.
     #[inline(always)]
     fn at_once<R>(
         &self,
+        partner: Side,
         quietly: impl FnOnce(&mut State<T, WaiterPtr>) -> Option<R>,
         loudly: impl FnOnce(&mut State<T, WaiterPtr>, &mut Woken) -> R,
     ) -> R {
-        let mut state = self.lock();
+        let mut state = self.lock_for(partner);
         if const { size_of::<T>() <= LARGE } {
             if let Some(done) = quietly(&mut state) {
                 return done;

@@ -227,6 +227,9 @@ unsafe fn link<T>(core: &super::core::Core<T>, node: &SelectNode, side: Side) ->
     if state.is_possible(side, Some(node.waiter())) {
         return false;
     }
+    if !state.is_by_bias() {
+        core.hint.leave(node, node.waiter().address(), side);
+    }
     // SAFETY: passed on; not possible, under this lock.
     unsafe { state.link(node.entry(), side, &mut wakes) };
     drop(state);

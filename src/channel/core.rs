@@ -2,6 +2,7 @@
 //! `plain`, and selects in `engine`.
 
 use super::error::SendError;
+use super::hint::Hint;
 use super::node::{End, Lost, Node, Party, Wakes};
 use super::state::{Collected, Sent, Side, State};
 use crate::cancel;
@@ -31,6 +32,7 @@ pub(super) type Locked<'a, T> = BiasedGuard<'a, State<T, WaiterPtr>>;
 /// What the handles of one channel share.
 pub(super) struct Core<T> {
     pub(super) state: BiasedLock<State<T, WaiterPtr>>,
+    pub(super) hint: Hint,
     capacity: Option<usize>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
@@ -66,6 +68,7 @@ impl<T> Core<T> {
     /// With one sender and one receiver.
     pub(super) fn new(capacity: Option<usize>) -> Core<T> {
         Core {
+            hint: Hint::default(),
             state: BiasedLock::new(State::new(capacity)),
             capacity,
             senders: AtomicUsize::new(1),
@@ -88,6 +91,12 @@ impl<T> Core<T> {
     #[inline]
     pub(super) fn lock(&self) -> Locked<'_, T> {
         self.state.lock(fiber::caller())
+    }
+
+    /// As `lock`, by who may settle one that waits on `side`.
+    #[inline]
+    pub(super) fn lock_for(&self, side: Side) -> Locked<'_, T> {
+        self.state.lock_after(fiber::caller(), || self.hint.follow(side))
     }
 
     /// Runs `step` on the state, then wakes whom it settled.
@@ -152,6 +161,9 @@ impl<T> Core<T> {
     ) -> Result<End, Outcome> {
         let parking = Parking::begin();
         let node = Entry::new(parking.waiter(), 0, slot);
+        if !state.is_by_bias() {
+            self.hint.leave(&raw const node, parking.waiter().address(), side);
+        }
         let linked = Linked { core: self, node: NonNull::from(&node), side };
         // Of those whom the attempt found nobody has been settled, or it would have succeeded.
         let mut wakes = Wakes::new();

@@ -75,6 +75,7 @@ mod cases;
 mod core;
 mod engine;
 mod error;
+mod hint;
 mod iter;
 mod macros;
 mod make;

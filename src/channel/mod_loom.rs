@@ -6,6 +6,7 @@ mod case;
 mod core;
 mod engine;
 mod error;
+mod hint;
 mod node;
 mod open;
 #[path = "other_loom.rs"]

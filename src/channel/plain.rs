@@ -58,6 +58,7 @@ impl<T> Core<T> {
         message: T,
         deadline: Option<Moment>,
     ) -> Result<(), SendTimeoutError<T>> {
+        self.hint.follow(Side::Receive);
         let caller = park::charge_caller();
         self.send_locked(self.state.lock(caller), message, deadline)
     }
@@ -164,6 +165,7 @@ impl<T> Core<T> {
 
     #[inline(never)]
     fn recv_plainly(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
+        self.hint.follow(Side::Send);
         let caller = park::charge_caller();
         self.recv_locked(self.state.lock(caller), deadline)
     }

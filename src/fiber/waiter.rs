@@ -43,6 +43,11 @@ impl WaiterPtr {
         WaiterPtr(NonNull::from(thread).cast())
     }
 
+    /// Where it is.
+    pub(crate) fn address(self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
     /// Its block will be needed soon.
     #[inline(always)]
     pub(crate) fn prefetch(self) {

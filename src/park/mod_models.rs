@@ -92,6 +92,10 @@ unsafe impl Sync for WaiterPtr {}
 pub(crate) struct Wake(Arc<Block>);
 
 impl WaiterPtr {
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+
     /// # Safety
     ///
     /// The caller holds the lock of a source that has a node of this waiter linked.

@@ -121,8 +121,9 @@ struct History {
 impl RawBiased {
     /// Returns what the owner stores to when it leaves.
     #[inline(always)]
-    fn lock(&self, caller: Caller) -> &AtomicU8 {
+    fn lock(&self, caller: Caller, first: impl FnOnce()) -> &AtomicU8 {
         self.lock_by_bias(caller).unwrap_or_else(|| {
+            first();
             self.lock_plainly(caller);
             self.raw.word()
         })
@@ -303,7 +304,13 @@ impl<T> BiasedLock<T> {
 
     #[inline(always)]
     pub(crate) fn lock(&self, caller: Caller) -> BiasedGuard<'_, T> {
-        let word = self.raw.lock(caller);
+        self.lock_after(caller, || {})
+    }
+
+    /// Does `first` before it takes the lock, if the caller has not the bias.
+    #[inline(always)]
+    pub(crate) fn lock_after(&self, caller: Caller, first: impl FnOnce()) -> BiasedGuard<'_, T> {
+        let word = self.raw.lock(caller, first);
         BiasedGuard { lock: self, caller, word }
     }
 }
@@ -349,6 +356,12 @@ pub(crate) struct Held<'a, T> {
 }
 
 impl<'a, T> BiasedGuard<'a, T> {
+    /// Was the lock had by the caller's bias?
+    #[inline(always)]
+    pub(crate) fn is_by_bias(&self) -> bool {
+        std::ptr::eq(self.word, &self.lock.raw.inside)
+    }
+
     #[inline(always)]
     pub(crate) fn hold(self) -> Held<'a, T> {
         let guard = ManuallyDrop::new(self);

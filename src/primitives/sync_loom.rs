@@ -9,7 +9,7 @@ pub(crate) mod atomic;
 
 /// For hints, upon which every decision is sound: how stale they are is not explored.
 pub(crate) mod hint {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 }
 
 /// loom's mutex with `parking_lot`'s interface.
@@ -36,6 +36,10 @@ impl<T> BiasedLock<T> {
         self.0.lock()
     }
 
+    pub(crate) fn lock_after(&self, caller: Caller, _: impl FnOnce()) -> BiasedGuard<'_, T> {
+        self.lock(caller)
+    }
+
     pub(crate) fn lock_by_bias(&self, caller: Caller) -> Option<BiasedGuard<'_, T>> {
         Some(self.lock(caller))
     }
@@ -46,6 +50,10 @@ impl<T> BiasedLock<T> {
 }
 
 impl<'a, T> MutexGuard<'a, T> {
+    pub(crate) fn is_by_bias(&self) -> bool {
+        true
+    }
+
     pub(crate) fn hold(self) -> Held<'a, T> {
         self
     }
