@@ -6,8 +6,8 @@
 //! keeps everybody waiting for one miss after the other.
 
 use crate::fiber::{Batch, FiberPtr};
-use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::primitives::sync::{Lock, hint};
 use std::collections::VecDeque;
 
 /// The most that one [`LockedQueue::take`] takes.
@@ -19,6 +19,9 @@ const ROOM: usize = 4096;
 pub(crate) struct LockedQueue {
     /// Written under the lock, read by anyone.
     len: AtomicUsize,
+    /// The core from whose full ring all come that stand here, plus one; 0 where some do not. Written under the lock; a
+    /// hint to anyone, and out of date where the queue is empty.
+    from: hint::AtomicUsize,
     inner: Lock<Inner>,
 }
 
@@ -33,6 +36,7 @@ impl LockedQueue {
     pub(crate) fn new() -> LockedQueue {
         LockedQueue {
             len: AtomicUsize::new(0),
+            from: hint::AtomicUsize::new(0),
             inner: Lock::new(Inner { fibers: VecDeque::new(), closed: false }),
         }
     }
@@ -58,6 +62,7 @@ impl LockedQueue {
             return Err(fiber);
         }
         inner.fibers.push_back(fiber);
+        self.from.store(0, Ordering::Relaxed);
         self.len.store(inner.fibers.len(), Ordering::Release);
         also();
         Ok(())
@@ -65,12 +70,31 @@ impl LockedQueue {
 
     /// Appends all of `batch` under one lock; gives it back if the queue has been closed.
     pub(crate) fn push_batch(&self, batch: Batch) -> Batch {
+        self.push_batch_of(batch, 0)
+    }
+
+    /// As [`push_batch`](Self::push_batch), for what finds no room in the ring of `core`.
+    pub(crate) fn push_overflow(&self, batch: Batch, core: usize) -> Batch {
+        self.push_batch_of(batch, core + 1)
+    }
+
+    /// The core from whose full ring all come that stand here, if it is one.
+    pub(crate) fn overflow_of(&self) -> Option<usize> {
+        self.from.load(Ordering::Relaxed).checked_sub(1).filter(|_| !self.is_empty())
+    }
+
+    fn push_batch_of(&self, batch: Batch, from: usize) -> Batch {
         if batch.is_empty() {
             return batch;
         }
         let mut inner = self.inner.lock();
         if inner.closed {
             return batch;
+        }
+        if !inner.fibers.is_empty() && self.from.load(Ordering::Relaxed) != from {
+            self.from.store(0, Ordering::Relaxed);
+        } else {
+            self.from.store(from, Ordering::Relaxed);
         }
         inner.fibers.extend(batch);
         self.len.store(inner.fibers.len(), Ordering::Release);

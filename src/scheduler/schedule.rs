@@ -101,7 +101,7 @@ impl Worker<'_> {
         if let Err(batch) = core.ring.push(fiber) {
             core.stats.overflows.add(1);
             core.was_robbed();
-            self.leave_behind(self.shared.injector.push_batch(batch));
+            self.leave_behind(self.shared.injector.push_overflow(batch, core.index));
         }
     }
 

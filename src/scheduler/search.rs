@@ -38,7 +38,7 @@ impl Worker<'_> {
         let found = found
             .or_else(|| self.next_local())
             .or_else(|| self.take_from_mailbox())
-            .or_else(|| self.take_from_injector())
+            .or_else(|| self.take_unless_left())
             .or_else(|| self.search());
         if found.is_some() {
             self.found_work();
@@ -197,11 +197,17 @@ impl Worker<'_> {
     }
 
     /// Takes a batch: the first to run, the others into the ring.
-    fn take_from_injector(&self) -> Option<FiberPtr> {
+    pub(super) fn take_from_injector(&self) -> Option<FiberPtr> {
         let mut batch = self.batch_from_injector(self.held().ring.room() + 1);
         let first = batch.pop()?;
         self.push_all(batch);
         Some(first)
+    }
+
+    /// From the injector, unless a thief should leave it to another.
+    fn take_unless_left(&self) -> Option<FiberPtr> {
+        let left = self.overflow_of_another().is_some_and(|core| self.leaves_overflow_to(core));
+        if left { None } else { self.take_overflow_or_other() }
     }
 
     /// This worker's share of the injector, but not more than `room`, under one lock.
@@ -246,8 +252,10 @@ impl Worker<'_> {
         }
         self.hold_off();
         self.steal().or_else(|| {
-            self.own().patience.forget();
-            self.take_from_injector().or_else(|| self.steal_aged())
+            if self.overflow_of_another().is_none() {
+                self.own().patience.forget();
+            }
+            self.take_overflow_or_other().or_else(|| self.steal_aged())
         })
     }
 

@@ -34,10 +34,22 @@ impl Worker<'_> {
         let (fiber, victim) = others.take(attempts).find_map(|victim| {
             self.steal_from(self.shared.cores.get(victim)).map(|fiber| (fiber, victim))
         })?;
+        self.has_robbed(victim);
+        Some(fiber)
+    }
+
+    /// From the injector. Where that is what found no room in another's ring, it is a steal.
+    pub(super) fn take_overflow_or_other(&self) -> Option<FiberPtr> {
+        let robbed = self.overflow_of_another().map(|core| core.index);
+        let fiber = self.take_from_injector()?;
+        robbed.into_iter().for_each(|victim| self.has_robbed(victim));
+        Some(fiber)
+    }
+
+    fn has_robbed(&self, victim: usize) {
         let work = self.shared.cores.get(victim).stats.work();
         let mark = Mark { at: Moment::now(), from: victim, work };
         self.own().steals.stole(mark, self.held().stats.work());
-        Some(fiber)
     }
 
     fn steal_from(&self, victim: &Core) -> Option<FiberPtr> {

@@ -47,8 +47,17 @@ pub(super) struct Worth {
     pub(super) short: bool,
     /// The two were not faster than the other one alone.
     pub(super) slow: bool,
+    /// They were slower.
+    pub(super) lost: bool,
     /// It is time to measure that.
     pub(super) unknown: bool,
+}
+
+impl Worth {
+    /// Should what found no room in the other one's ring be left to it? Or may that soon be known?
+    pub(super) fn leaves_overflow(self) -> bool {
+        self.lost || self.unknown
+    }
 }
 
 /// How far the one that is robbed, or looked at, was at some time.
@@ -87,6 +96,10 @@ impl Speed {
     pub(super) fn pays_beside(self, alone: Speed) -> bool {
         let (both, alone) = (self.work * alone.nanos, alone.work * self.nanos);
         both >= alone + alone / GAIN
+    }
+
+    fn is_faster_than(self, other: Speed) -> bool {
+        self.work * other.nanos > other.work * self.nanos
     }
 
     fn flows(self) -> bool {
@@ -156,12 +169,13 @@ impl Steals {
         let own = Speed { work: own.saturating_sub(self.own), ..theirs };
         let both = Speed { work: theirs.work + own.work, ..theirs };
         let alone = self.alone.filter(|(core, _)| *core == self.last.from);
-        let slower = alone.is_some_and(|(_, alone)| !both.pays_beside(alone));
-        let slow = slower && theirs.flows() && own.flows();
+        let flow = theirs.flows() && own.flows();
+        let slow = flow && alone.is_some_and(|(_, alone)| !both.pays_beside(alone));
+        let lost = flow && alone.is_some_and(|(_, alone)| alone.is_faster_than(both));
         if alone.is_some() && mem::take(&mut self.fresh) {
             self.every = if slow { MEASURE } else { MEASURE_MOST.min(2 * self.every) };
         }
-        Worth { short: since < SHORT, slow, unknown: false }
+        Worth { short: since < SHORT, slow, lost, unknown: false }
     }
 
     fn is_to_measure(&self, now: Moment) -> bool {

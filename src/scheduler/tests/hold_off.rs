@@ -9,9 +9,10 @@ use std::cell::Cell;
 use std::os::fd::AsRawFd;
 
 const PATIENCE: Duration = Duration::from_micros(20);
-const PAID: Worth = Worth { short: false, slow: false, unknown: false };
+const PAID: Worth = Worth { short: false, slow: false, lost: false, unknown: false };
 const SHORT: Worth = Worth { short: true, ..PAID };
 const SLOW: Worth = Worth { slow: true, ..PAID };
+const LOST: Worth = Worth { lost: true, ..SLOW };
 const UNKNOWN: Worth = Worth { unknown: true, ..PAID };
 
 fn at(micros: u64) -> Moment {
@@ -152,13 +153,18 @@ fn two_that_are_no_faster_than_one_alone_are_slow() {
     assert_eq!(judge(1, 40, 25, 24), SLOW);
     assert_eq!(judge(1, 40, 25, 25), PAID, "faster by a fourth");
     assert_eq!(judge(2, 40, 14, 14), PAID, "that one was not measured");
-    assert_eq!(judge(1, 39, 14, 14), SLOW);
+    assert_eq!(
+        [20, 19].map(|own| judge(1, 40, 20, own)),
+        [SLOW, LOST],
+        "as fast as one alone, and slower"
+    );
+    assert_eq!(judge(1, 39, 14, 14), LOST);
     assert_eq!(judge(1, 39, 13, 14), PAID, "3 us each: it had something else to do");
     assert_eq!(judge(1, 39, 14, 13), PAID, "so had the thief");
     assert_eq!(judge(1, 15_999, 8_000, 8_000), SLOW);
     assert_eq!(judge(1, 16_000, 8_000, 8_000), PAID, "what it stole was not all that it did");
     assert_eq!([9, 10].map(|micros| judge(1, micros, 50, 50)), [SHORT, PAID]);
-    assert_eq!(judge(1, 9, 4, 4), Worth { short: true, slow: true, unknown: false });
+    assert_eq!(judge(1, 9, 4, 4), Worth { short: true, ..LOST });
 }
 
 /// What thief and victim do from then on, such as sleep, says nothing about the steal.

@@ -8,6 +8,7 @@ mod hold_off;
 mod idle;
 mod invite;
 mod left;
+mod overflow;
 mod placement;
 mod queues;
 mod ring;
