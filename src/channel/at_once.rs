@@ -6,6 +6,7 @@ use super::error::{TryRecvError, TrySendError};
 use super::node::Wakes;
 use super::plain::{LARGE, StillLocked};
 use super::state::{Received, Sent, Side, State};
+use crate::fiber;
 use crate::park::WaiterPtr;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
@@ -65,7 +66,7 @@ impl<T> Core<T> {
         quietly: impl FnOnce(&mut State<T, WaiterPtr>) -> Option<R>,
         loudly: impl FnOnce(&mut State<T, WaiterPtr>, &mut Woken) -> R,
     ) -> R {
-        let mut state = self.lock_for(partner);
+        let mut state = self.lock_for(partner, fiber::caller());
         if const { size_of::<T>() <= LARGE } {
             if let Some(done) = quietly(&mut state) {
                 return done;

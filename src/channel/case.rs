@@ -196,7 +196,7 @@ impl<T> Source for Sender<T> {
 
     unsafe fn unlink(&self, node: &SelectNode, purpose: Purpose) {
         // SAFETY: passed on.
-        unsafe { self.core.lock().unlink(node.entry(), send_side(purpose)) };
+        unsafe { self.core.unlink(node.entry(), send_side(purpose)) };
     }
 
     fn withdraw(&self) {
@@ -228,7 +228,7 @@ unsafe fn link<T>(core: &super::core::Core<T>, node: &SelectNode, side: Side) ->
         return false;
     }
     if !state.is_by_bias() {
-        core.hint.leave(node, node.waiter().address(), side);
+        core.hint.leave(node.entry().as_ptr(), node.waiter().address(), side);
     }
     // SAFETY: passed on; not possible, under this lock.
     unsafe { state.link(node.entry(), side, &mut wakes) };
@@ -296,7 +296,7 @@ impl<T> Source for Receiver<T> {
     unsafe fn unlink(&self, node: &SelectNode, purpose: Purpose) {
         if let Flavor::Channel(core) = &self.flavor {
             // SAFETY: passed on.
-            unsafe { core.lock().unlink(node.entry(), receive_side(purpose)) };
+            unsafe { core.unlink(node.entry(), receive_side(purpose)) };
         }
     }
 

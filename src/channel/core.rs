@@ -10,7 +10,7 @@ use crate::fiber;
 use crate::park::{self, Late, Outcome, Parking, Wait, WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
-use crate::primitives::sync::{BiasedGuard, BiasedLock};
+use crate::primitives::sync::{BiasedGuard, BiasedLock, Caller};
 use crate::util::drop_all::drop_all;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -94,9 +94,23 @@ impl<T> Core<T> {
     }
 
     /// As `lock`, by who may settle one that waits on `side`.
-    #[inline]
-    pub(super) fn lock_for(&self, side: Side) -> Locked<'_, T> {
-        self.state.lock_after(fiber::caller(), || self.hint.follow(side))
+    #[inline(always)]
+    pub(super) fn lock_for(&self, side: Side, caller: Caller) -> Locked<'_, T> {
+        self.state.lock_after(caller, || self.hint.follow(side))
+    }
+
+    /// Unlinks `node`, of a wait that has ended otherwise, if it still is linked.
+    ///
+    /// # Safety
+    ///
+    /// As for [`State::unlink`].
+    pub(super) unsafe fn unlink(&self, node: NonNull<Entry>, side: Side) {
+        let mut state = self.lock();
+        // SAFETY: passed on.
+        unsafe { state.unlink(node, side) };
+        if !state.is_by_bias() {
+            self.hint.withdraw(node.as_ptr());
+        }
     }
 
     /// Runs `step` on the state, then wakes whom it settled.
@@ -236,7 +250,7 @@ struct Linked<'a, T> {
 impl<T> Drop for Linked<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the node outlives this, and was linked with this side or not yet.
-        unsafe { self.core.lock().unlink(self.node, self.side) };
+        unsafe { self.core.unlink(self.node, self.side) };
     }
 }
 

@@ -47,7 +47,7 @@ impl<T> Core<T> {
     }
 
     fn send_large(&self, message: T, deadline: Option<Moment>) -> Result<(), SendTimeoutError<T>> {
-        let state = self.state.lock(park::charge_caller());
+        let state = self.lock_for(Side::Receive, park::charge_caller());
         // SAFETY: of this channel, just now.
         unsafe { self.send_loudly(state.hold(), message, deadline) }
     }
@@ -58,9 +58,8 @@ impl<T> Core<T> {
         message: T,
         deadline: Option<Moment>,
     ) -> Result<(), SendTimeoutError<T>> {
-        self.hint.follow(Side::Receive);
         let caller = park::charge_caller();
-        self.send_locked(self.state.lock(caller), message, deadline)
+        self.send_locked(self.lock_for(Side::Receive, caller), message, deadline)
     }
 
     #[inline(always)]
@@ -158,16 +157,15 @@ impl<T> Core<T> {
     }
 
     fn recv_large(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
-        let state = self.state.lock(park::charge_caller());
+        let state = self.lock_for(Side::Send, park::charge_caller());
         // SAFETY: of this channel, just now.
         unsafe { self.recv_loudly(state.hold(), deadline) }
     }
 
     #[inline(never)]
     fn recv_plainly(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
-        self.hint.follow(Side::Send);
         let caller = park::charge_caller();
-        self.recv_locked(self.state.lock(caller), deadline)
+        self.recv_locked(self.lock_for(Side::Send, caller), deadline)
     }
 
     #[inline(always)]

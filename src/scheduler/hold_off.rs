@@ -31,12 +31,13 @@
 //! What found no room in a worker's ring stands in the injector, for anybody. A thousand fibers that one wakes at once, and
 //! that take less than a tenth of a microsecond each, went to and fro like that: two workers took twice as long for them as one
 //! alone, and five times where lines of the cache take long. So while all that stands there is one worker's overflow it is
-//! robbed like a ring: what is taken is a steal, and is judged. It is left to that worker only where the two were *slower*
-//! than that one alone, and for as long as a look takes that measures: 357 -> 119 and 121 -> 76 ns a wake, and a thousand
+//! robbed like a ring: what is taken by who has nothing else to run is a steal, and is judged. It is left to that worker only
+//! where the two were *slower* than that one alone, and where it is time to measure that. Who has others to run takes his share
+//! when that is due, as ever: 357 -> 119 and 121 -> 76 ns a wake, and a thousand
 //! that each spawn another, for which two workers are faster by a fourth, as before (measured).
 //!
 //! The estimate of the past says nothing about the fiber that runs now. So a worker that has not gone on
-//! for [`STANDS`], because its fiber runs longer than others or its thread has no processor, is robbed, if it is
+//! for [`STANDS`], or four times that where steals lose, because its fiber runs longer than others or its thread has no processor, is robbed, if it is
 //! the one that is looked at; the others are by what their queues are worth. A fiber
 //! that uses its budget up, by operations on a channel, takes some 12 us.
 //!
@@ -58,7 +59,7 @@ pub(super) const TALKS: u64 = 1_500;
 /// Nanoseconds of work in a queue that are worth a steal in any case.
 pub(super) const PAYS: u64 = 20_000;
 const STANDS: Duration = Duration::from_micros(20);
-/// The same in a look that measures, or where steals are slow: who wakes a thousand others takes as long.
+/// The same in a look that measures, or where steals lose: who wakes a thousand others takes as long.
 const STANDS_LONG: Duration = Duration::from_micros(80);
 /// Longer than most that flow take for a fiber.
 const PAUSES: Duration = Duration::from_micros(4);
@@ -123,6 +124,8 @@ impl Patience {
 pub(super) struct Look {
     began: Moment,
     patience: Duration,
+    /// Who does not go on for so long stands still.
+    stands: Duration,
     /// When it was seen to go on, and how far it was then.
     moved: Mark,
     /// Others have had this processor since.
@@ -132,8 +135,10 @@ pub(super) struct Look {
 }
 
 impl Look {
-    pub(super) fn new(began: Mark, patience: Duration) -> Look {
-        Look { began: began.at, patience, moved: began, gave_way: false, middle: began }
+    /// After a steal that was `worth` that.
+    pub(super) fn new(began: Mark, patience: Duration, worth: Worth) -> Look {
+        let stands = if worth.leaves_overflow() { STANDS_LONG } else { STANDS };
+        Look { began: began.at, patience, stands, moved: began, gave_way: false, middle: began }
     }
 
     /// Is it still better left alone? `work` is how far it is.
@@ -145,8 +150,7 @@ impl Look {
         if now.since(self.began) <= self.patience / 2 {
             self.middle = Mark { at: now, work, ..self.middle };
         }
-        let stands = if self.patience >= MEASURED { STANDS_LONG } else { STANDS };
-        now.since(self.moved.at) < stands && !self.is_over(now)
+        now.since(self.moved.at) < self.stands && !self.is_over(now)
     }
 
     /// It may be waiting for this thread's processor. Once each time that it does not go on.
@@ -200,10 +204,10 @@ impl Worker<'_> {
         if patience >= MEASURED {
             own.steals.begins_to_measure(now);
         }
-        let mut look = Look::new(Mark { at: now, from: victim.index, work }, patience);
+        let mut look = Look::new(Mark { at: now, from: victim.index, work }, patience, worth);
         while look.goes_on(now, work)
             && !self.has_better_to_do(victim, worth)
-            && !self.shared.idle.is_parked(victim.index)
+            && self.is_there(victim)
         {
             match look.gives_way(now) {
                 true => thread::yield_now(),
@@ -248,9 +252,7 @@ impl Worker<'_> {
         robbed: usize,
         worth: Worth,
     ) -> Option<(&Core, Worth)> {
-        let left_alone = |(core, worth): &(&Core, Worth)| {
-            core.flows(*worth) && core.is_open() && !self.shared.idle.is_parked(core.index)
-        };
+        let left_alone = |(core, worth): &(&Core, Worth)| core.flows(*worth) && self.is_there(core);
         let again = self.others().find(|core| core.index == robbed && worth != Worth::default());
         let again = again.map(|core| (core, worth)).filter(left_alone);
         again.or_else(|| self.others().map(|core| (core, Worth::default())).find(left_alone))
@@ -270,8 +272,12 @@ impl Worker<'_> {
     pub(super) fn overflow_of_another(&self) -> Option<&Core> {
         let from = self.shared.injector.overflow_of().filter(|_| self.shared.config.stealing)?;
         let core = self.shared.cores.get(from);
-        let is_there = core.is_open() && !self.shared.idle.is_parked(from);
-        (from != self.held().index && is_there).then_some(core)
+        (from != self.held().index && self.is_there(core)).then_some(core)
+    }
+
+    /// Will its worker come back to its queues by itself, and soon?
+    fn is_there(&self, core: &Core) -> bool {
+        core.is_open() && !core.call.is_on() && !self.shared.idle.is_parked(core.index)
     }
 
     /// Is it better left to `core`, from whose ring it comes?

@@ -80,7 +80,7 @@ impl LockedQueue {
 
     /// The core from whose full ring all come that stand here, if it is one.
     pub(crate) fn overflow_of(&self) -> Option<usize> {
-        self.from.load(Ordering::Relaxed).checked_sub(1).filter(|_| !self.is_empty())
+        self.from.load(Ordering::Acquire).checked_sub(1).filter(|_| !self.is_empty())
     }
 
     fn push_batch_of(&self, batch: Batch, from: usize) -> Batch {
@@ -94,7 +94,8 @@ impl LockedQueue {
         if !inner.fibers.is_empty() && self.from.load(Ordering::Relaxed) != from {
             self.from.store(0, Ordering::Relaxed);
         } else {
-            self.from.store(from, Ordering::Relaxed);
+            // Release: who reads it reads there that the core exists.
+            self.from.store(from, Ordering::Release);
         }
         inner.fibers.extend(batch);
         self.len.store(inner.fibers.len(), Ordering::Release);

@@ -206,8 +206,11 @@ impl Worker<'_> {
 
     /// From the injector, unless a thief should leave it to another.
     fn take_unless_left(&self) -> Option<FiberPtr> {
-        let left = self.overflow_of_another().is_some_and(|core| self.leaves_overflow_to(core));
-        if left { None } else { self.take_overflow_or_other() }
+        match self.overflow_of_another() {
+            Some(core) if self.leaves_overflow_to(core) => None,
+            Some(_) => self.steal_overflow(),
+            None => self.take_from_injector(),
+        }
     }
 
     /// This worker's share of the injector, but not more than `room`, under one lock.
@@ -251,11 +254,9 @@ impl Worker<'_> {
             self.searching.set(true);
         }
         self.hold_off();
-        self.steal().or_else(|| {
-            if self.overflow_of_another().is_none() {
-                self.own().patience.forget();
-            }
-            self.take_overflow_or_other().or_else(|| self.steal_aged())
+        self.steal().or_else(|| self.steal_overflow()).or_else(|| {
+            self.own().patience.forget();
+            self.take_from_injector().or_else(|| self.steal_aged())
         })
     }
 

@@ -38,11 +38,11 @@ impl Worker<'_> {
         Some(fiber)
     }
 
-    /// From the injector. Where that is what found no room in another's ring, it is a steal.
-    pub(super) fn take_overflow_or_other(&self) -> Option<FiberPtr> {
-        let robbed = self.overflow_of_another().map(|core| core.index);
+    /// Of what another's ring had no room for: a steal too.
+    pub(super) fn steal_overflow(&self) -> Option<FiberPtr> {
+        let victim = self.overflow_of_another()?.index;
         let fiber = self.take_from_injector()?;
-        robbed.into_iter().for_each(|victim| self.has_robbed(victim));
+        self.has_robbed(victim);
         Some(fiber)
     }
 

@@ -12,7 +12,8 @@
 //! to [`MEASURE_MOST`]: from a twelfth of its time down to a four-hundredth.
 //!
 //! Where others rob the victim during a look, the one alone seems slower than it is, and steals seem to pay, as they are
-//! taken to where nothing is known.
+//! taken to where nothing is known. Where they rob it after the steal, what they do with its fibers is not seen, and the two
+//! seem slower: a thief holds off for longer than it need.
 //!
 //! Measured on two workers, a hundred fibers that ask another one, each for an answer of its own: 290 -> 145 to 190 ns, where
 //! one worker takes 155; the two dispatched 5,000 in a millisecond, and one of them alone 11,000.

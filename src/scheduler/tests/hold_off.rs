@@ -38,7 +38,7 @@ fn holds_off(bench: &Bench<'_>) -> bool {
 
 #[test]
 fn a_worker_that_stands_still_is_robbed() {
-    let mut look = Look::new(mark(0, 1, 7), 2 * PATIENCE);
+    let mut look = Look::new(mark(0, 1, 7), 2 * PATIENCE, PAID);
     assert!(look.goes_on(at(1), 7) && look.goes_on(at(5), 7));
     assert!(look.goes_on(at(5), 8), "it went on");
     assert!(look.goes_on(at(24), 8));
@@ -48,7 +48,7 @@ fn a_worker_that_stands_still_is_robbed() {
 /// The one that stands still may be waiting for the thief's processor.
 #[test]
 fn a_thief_gives_way_once_while_the_other_stands_still() {
-    let mut look = Look::new(mark(0, 1, 7), PATIENCE);
+    let mut look = Look::new(mark(0, 1, 7), PATIENCE, PAID);
     let gives_way = |look: &mut Look, micros, dispatched| {
         assert!(look.goes_on(at(micros), dispatched));
         look.gives_way(at(micros))
@@ -62,7 +62,7 @@ fn a_thief_gives_way_once_while_the_other_stands_still() {
 
 #[test]
 fn patience_ends() {
-    let mut look = Look::new(mark(0, 1, 0), PATIENCE);
+    let mut look = Look::new(mark(0, 1, 0), PATIENCE, PAID);
     for micros in 1..20 {
         assert!(look.goes_on(at(micros), micros), "{micros}");
     }
@@ -105,14 +105,16 @@ fn patience_grows_with_steals_that_do_not_pay() {
 #[test]
 fn a_long_look_measures_from_its_middle_on() {
     let long = MEASURED.as_micros() as u64;
-    let mut look = Look::new(mark(0, 1, 100), MEASURED);
+    let mut look = Look::new(mark(0, 1, 100), MEASURED, PAID);
     for micros in 1..long {
         assert!(look.goes_on(at(micros), 100 + micros), "{micros}");
     }
     let middle = look.measures().unwrap();
     let half = long / 2;
     assert_eq!((middle.at, middle.from, middle.work), (at(half), 1, 100 + half));
-    assert!(Look::new(mark(0, 1, 0), MEASURED - Duration::from_micros(1)).measures().is_none());
+    assert!(
+        Look::new(mark(0, 1, 0), MEASURED - Duration::from_micros(1), PAID).measures().is_none()
+    );
 }
 
 #[test]
@@ -121,7 +123,7 @@ fn a_long_look_that_came_to_its_end_measures() {
         let mut worth = None;
         bench(config(2), 1, |bench| {
             let thief = &bench.workers[0];
-            thief.has_looked_on(&Look::new(mark(0, 1, 0), patience), at(until), until);
+            thief.has_looked_on(&Look::new(mark(0, 1, 0), patience, PAID), at(until), until);
             let steals = &mut thief.own().steals;
             steals.stole(mark(until, 1, 0), 0);
             worth = Some(steals.judge(at(until + 100), 50, 50));

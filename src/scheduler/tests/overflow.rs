@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fiber::Batch;
-use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::scheduler::hold_off::Look;
 use crate::scheduler::worth::{MEASURED, Mark, Steals, Worth};
 
@@ -129,6 +129,12 @@ fn who_sleeps_or_is_another_than_the_one_that_was_robbed_is_left_nothing() {
         assert!((0..100).all(|_| taken_at_once(1)), "it sleeps");
         let _ = bench.shared.idle.unpark(1);
         assert!((0..100).all(|_| taken_at_once(2)), "of that one nothing is known");
+        bench.core(1).gate.mark_stalled();
+        assert!((0..100).all(|_| taken_at_once(1)), "it has stalled");
+        bench.core(1).gate.clear_stalled();
+        bench.core(1).call.begin(Location::caller(), Moment::now());
+        assert!((0..100).all(|_| taken_at_once(1)), "it is in a call");
+        bench.core(1).call.end();
     });
     bench(Config { stealing: false, ..config(2) }, 1, |bench| {
         has_robbed(bench, FAST);
@@ -163,14 +169,46 @@ fn to_take_it_is_a_steal() {
     });
 }
 
+/// What was looked on at is judged by what is taken then, and not by a look after which there is nothing.
+#[test]
+fn patience_that_ran_out_is_kept_for_what_is_taken() {
+    bench(config(2), 1, |bench| {
+        let (core, stop) = (bench.core(1), AtomicBool::new(false));
+        let ended = || bench.workers[0].own().patience.has_ended();
+        let (kept, with_nothing) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    core.stats.operations.add(1);
+                }
+            });
+            // Where one of the two loses its processor the look does not come to its end. Nothing here may panic: the
+            // other one goes on until it is told.
+            let kept = (0..1_000).any(|_| {
+                has_robbed(bench, FAST);
+                overflow(bench, 1, [0]);
+                bench.find(0) == Some(0) && ended()
+            });
+            let with_nothing = (0..100).filter(|_| bench.find(0).is_some() || ended()).count();
+            stop.store(true, Ordering::Relaxed);
+            (kept, with_nothing)
+        });
+        assert_eq!(with_nothing, 0, "it was kept where there was nothing");
+        assert!(kept, "it forgot that it had looked on");
+    });
+}
+
 /// Nothing is counted meanwhile.
 #[test]
 fn a_look_that_measures_goes_on_while_a_thousand_are_woken() {
     let at = Moment::from_nanos;
-    let goes_on = |patience, nanos| {
-        Look::new(Mark { at: at(0), from: 1, work: 7 }, patience).goes_on(at(nanos), 7)
+    let goes_on = |worth, nanos| {
+        let begins = Mark { at: at(0), from: 1, work: 7 };
+        Look::new(begins, MEASURED, worth).goes_on(at(nanos), 7)
     };
-    assert_eq!([79_999, 80_000].map(|now| goes_on(MEASURED, now)), [true, false]);
-    let shorter = MEASURED - Duration::from_nanos(1);
-    assert_eq!([19_999, 20_000].map(|now| goes_on(shorter, now)), [true, false]);
+    for worth in [LOST, UNKNOWN] {
+        assert_eq!([79_999, 80_000].map(|now| goes_on(worth, now)), [true, false]);
+    }
+    for worth in [PAID, Worth { lost: false, ..LOST }] {
+        assert_eq!([19_999, 20_000].map(|now| goes_on(worth, now)), [true, false]);
+    }
 }
