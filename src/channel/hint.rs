@@ -77,8 +77,13 @@ impl Hint {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::core::Core;
+    use super::super::receiver::{Flavor, Receiver};
     use super::*;
+    use crate::channel::bounded;
+    use crate::primitives::asymmetric;
     use crate::primitives::clock::Moment;
+    use crate::runtime::Builder;
+    use std::sync::Arc;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -120,11 +125,11 @@ mod tests {
     #[test]
     fn a_wait_that_ends_otherwise_leaves_none() {
         let core = Core::new(Some(1));
-        let soon = || Some(Moment::now().saturating_add(Duration::from_millis(1)));
-        assert!(core.recv(soon()).is_err());
+        let deadline = || Some(Moment::now().saturating_add(Duration::from_millis(1)));
+        assert!(core.recv(deadline()).is_err());
         assert!(!core.hint.is_left());
         assert_eq!(core.send(1, None), Ok(()));
-        assert!(core.send(2, soon()).is_err());
+        assert!(core.send(2, deadline()).is_err());
         assert!(!core.hint.is_left());
     }
 
@@ -135,19 +140,26 @@ mod tests {
         }
     }
 
-    /// Plain threads never have the bias.
-    fn waits_until_another_comes(waits: fn(&Core<u32>), comes: fn(&Core<u32>)) {
+    /// Does it come to be so?
+    fn soon(mut is_so: impl FnMut() -> bool) -> bool {
+        let start = Instant::now();
+        while !is_so() && start.elapsed() < Duration::from_secs(10) {
+            thread::yield_now();
+        }
+        is_so()
+    }
+
+    /// Plain threads never have the bias. What fails is told when nobody waits any more.
+    fn waits_until_another_comes<T: Send>(waits: fn(&Core<T>), comes: fn(&Core<T>)) {
         let core = Core::new(Some(1));
-        thread::scope(|scope| {
+        let (left, followed) = thread::scope(|scope| {
             scope.spawn(|| waits(&core));
-            let start = Instant::now();
-            while !core.hint.is_left() {
-                assert!(start.elapsed() < Duration::from_secs(10), "who waits has left no hint");
-                thread::yield_now();
-            }
+            let left = soon(|| core.hint.is_left());
             comes(&core);
-            assert!(!core.hint.is_left(), "not followed");
+            (left, !core.hint.is_left())
         });
+        assert!(left, "who waits has left no hint");
+        assert!(followed);
     }
 
     #[test]
@@ -160,5 +172,64 @@ mod tests {
         };
         waits_until_another_comes(send, |core| assert_eq!(core.recv(None), Ok(1)));
         waits_until_another_comes(send, |core| assert_eq!(core.try_recv(), Ok(1)));
+    }
+
+    #[test]
+    fn so_it_is_with_large_messages() {
+        type Large = [u8; 2 * super::super::plain::LARGE];
+        let recv = |core: &Core<Large>| assert!(core.recv(None).is_ok());
+        waits_until_another_comes(recv, |core| assert!(core.send([1; _], None).is_ok()));
+        let send = |core: &Core<Large>| {
+            assert!(core.send([1; _], None).is_ok() && core.send([2; _], None).is_ok());
+        };
+        waits_until_another_comes(send, |core| assert!(core.recv(None).is_ok()));
+    }
+
+    #[test]
+    fn a_select_leaves_it_and_withdraws_it() {
+        let ((first, one), (_second, other)) = (bounded::<u32>(1), bounded::<u32>(1));
+        let hint = |receiver: &Receiver<u32>| match &receiver.flavor {
+            Flavor::Channel(core) => core.hint.is_left(),
+            Flavor::Timed(_) | Flavor::Never => unreachable!("it was made as a channel"),
+        };
+        let (left, followed, withdrawn) = thread::scope(|scope| {
+            scope.spawn(|| {
+                crate::channel::select! {
+                    recv(one) -> message => assert_eq!(message, Ok(1)),
+                    recv(other) -> _ => unreachable!("nobody sends there"),
+                }
+            });
+            let left = soon(|| hint(&one) && hint(&other));
+            first.send(1).unwrap();
+            (left, !hint(&one), soon(|| !hint(&other)))
+        });
+        assert!(left, "a select has left no hint");
+        assert!(followed && withdrawn, "followed: {followed}, withdrawn: {withdrawn}");
+    }
+
+    /// One worker, and two that exchange messages on it: the lock is its own after some hundred of them.
+    #[test]
+    fn who_has_the_bias_leaves_none() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let is_light = runtime.go(asymmetric::is_light).join().unwrap();
+        let core = Arc::new(Core::<u32>::new(Some(0)));
+        let receiver = Arc::clone(&core);
+        let receives =
+            runtime.go(move || (0..2_000).for_each(|i| assert_eq!(receiver.recv(None), Ok(i))));
+        let left = runtime.go(move || {
+            let left = |i| {
+                crate::yield_now();
+                let left = core.hint.is_left();
+                // Of those who have the bias nobody does.
+                core.hint.follow(Side::Receive);
+                assert_eq!(core.send(i, None), Ok(()));
+                left
+            };
+            ((0..1_000).filter(|i| left(*i)).count(), (1_000..2_000).filter(|i| left(*i)).count())
+        });
+        let (before, after) = left.join().unwrap();
+        receives.join().unwrap();
+        assert!(before > 0, "nobody has the bias at first");
+        assert_eq!(after == 0, is_light, "{after} of 1,000");
     }
 }

@@ -9,11 +9,11 @@ use std::cell::Cell;
 use std::os::fd::AsRawFd;
 
 const PATIENCE: Duration = Duration::from_micros(20);
-const PAID: Worth = Worth { short: false, slow: false, lost: false, unknown: false };
+pub(super) const PAID: Worth = Worth { short: false, slow: false, lost: false, unknown: false };
 const SHORT: Worth = Worth { short: true, ..PAID };
 const SLOW: Worth = Worth { slow: true, ..PAID };
-const LOST: Worth = Worth { lost: true, ..SLOW };
-const UNKNOWN: Worth = Worth { unknown: true, ..PAID };
+pub(super) const LOST: Worth = Worth { lost: true, ..SLOW };
+pub(super) const UNKNOWN: Worth = Worth { unknown: true, ..PAID };
 
 fn at(micros: u64) -> Moment {
     Moment::from_nanos(1_000_000_000 + micros * 1_000)
@@ -450,16 +450,9 @@ fn patience_that_ran_out_is_judged_by_what_was_stolen() {
     bench(config(2), 1, |bench| {
         let core = bench.core(1);
         set_pace(core, 100);
-        let stop = AtomicBool::new(false);
         let ended = || bench.workers[0].own().patience.has_ended();
-        let (with_nothing, with_something) = std::thread::scope(|scope| {
-            // The other worker goes on and on. Where its thread has no processor it stands still, and
-            // then patience does not end; so there are several looks.
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    core.stats.dispatched.add(1);
-                }
-            });
+        // Patience does not end where the other one seems to stand still, so there are several looks.
+        let (with_nothing, with_something) = beside_one_that_goes_on(core, || {
             let start = Moment::now();
             let in_time = || Moment::now().since(start) < Duration::from_secs(20);
             let with_nothing = (0..1_000).filter(|_| bench.find(0).is_some() || ended()).count();
@@ -468,7 +461,6 @@ fn patience_that_ran_out_is_judged_by_what_was_stolen() {
                 bench.fill_ring(1, [0]);
                 with_something = bench.find(0) == Some(0) && ended();
             }
-            stop.store(true, Ordering::Relaxed);
             (with_nothing, with_something)
         });
         assert_eq!(with_nothing, 0, "nothing was there to steal: that says nothing");

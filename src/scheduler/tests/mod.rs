@@ -28,6 +28,7 @@ use super::tick::Queues;
 use super::worker::Worker;
 use crate::fiber::{self, FiberPtr, Kind, Spec, Unfilled};
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::stack::StackSize;
 use std::collections::HashMap;
 use std::panic::Location;
@@ -169,6 +170,27 @@ impl Bench<'_> {
     fn wakes(&self) -> u64 {
         self.shared.outside.wakes.get()
     }
+}
+
+/// Does `f` while the worker of `core` seems to go on and on. Where the thread that does so has no processor, it seems to
+/// stand still.
+fn beside_one_that_goes_on<R>(core: &Core, f: impl FnOnce() -> R) -> R {
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                core.stats.operations.add(1);
+            }
+        });
+        let _stop = Stop(&stop);
+        f()
+    })
 }
 
 /// Runs `test` on a bench with as many workers as `config` says and `count` fresh fibers.

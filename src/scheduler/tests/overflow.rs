@@ -1,14 +1,10 @@
 //! What found no room in a worker's ring is left to that worker where others only slow it down.
 
+use super::hold_off::{LOST, PAID, UNKNOWN};
 use super::*;
 use crate::fiber::Batch;
-use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::scheduler::hold_off::Look;
 use crate::scheduler::worth::{MEASURED, Mark, Steals, Worth};
-
-const PAID: Worth = Worth { short: false, slow: false, lost: false, unknown: false };
-const LOST: Worth = Worth { slow: true, lost: true, ..PAID };
-const UNKNOWN: Worth = Worth { unknown: true, ..PAID };
 
 fn overflow(bench: &Bench<'_>, core: usize, fibers: impl IntoIterator<Item = usize>) {
     let mut batch = Batch::new();
@@ -156,6 +152,28 @@ fn a_look_that_measures_is_not_cut_short_by_it() {
     });
 }
 
+#[test]
+fn a_look_on_ends_when_the_other_is_not_there() {
+    bench(config(2), 1, |bench| {
+        let core = bench.core(1);
+        let leaves = || [PAID, LOST].map(|worth| bench.workers[0].leaves_alone(core, worth));
+        assert_eq!(leaves(), [true; 2]);
+        core.call.begin(Location::caller(), Moment::now());
+        assert_eq!(leaves(), [false; 2], "its fiber is in a call that may block");
+        core.call.end();
+        core.gate.mark_stalled();
+        assert_eq!(leaves(), [false; 2], "its fiber blocks it");
+        core.gate.clear_stalled();
+        assert_eq!(leaves(), [true; 2]);
+        bench.lies_down(1);
+        assert_eq!(leaves(), [false; 2], "it sleeps");
+        let _ = bench.shared.idle.unpark(1);
+        overflow(bench, 1, [0]);
+        assert_eq!(leaves(), [false, true], "something to take");
+        empty(bench);
+    });
+}
+
 /// So it is judged what comes of it.
 #[test]
 fn to_take_it_is_a_steal() {
@@ -173,23 +191,15 @@ fn to_take_it_is_a_steal() {
 #[test]
 fn patience_that_ran_out_is_kept_for_what_is_taken() {
     bench(config(2), 1, |bench| {
-        let (core, stop) = (bench.core(1), AtomicBool::new(false));
         let ended = || bench.workers[0].own().patience.has_ended();
-        let (kept, with_nothing) = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    core.stats.operations.add(1);
-                }
-            });
-            // Where one of the two loses its processor the look does not come to its end. Nothing here may panic: the
-            // other one goes on until it is told.
+        // A look does not come to its end where one of the two loses its processor.
+        let (kept, with_nothing) = beside_one_that_goes_on(bench.core(1), || {
             let kept = (0..1_000).any(|_| {
                 has_robbed(bench, FAST);
                 overflow(bench, 1, [0]);
                 bench.find(0) == Some(0) && ended()
             });
             let with_nothing = (0..100).filter(|_| bench.find(0).is_some() || ended()).count();
-            stop.store(true, Ordering::Relaxed);
             (kept, with_nothing)
         });
         assert_eq!(with_nothing, 0, "it was kept where there was nothing");
