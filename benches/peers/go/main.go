@@ -40,6 +40,7 @@ var cases = map[string]func() float64{
 	"select_tick":        selectTick,
 	"deliver":            deliver,
 	"actor":              actor,
+	"mesh":               mesh,
 	"fork_join":          forkJoin,
 	"halves":             halves,
 	"pipeline_brief":     pipelineBrief,

@@ -19,6 +19,7 @@ mod halves;
 mod http;
 mod idle;
 mod many_producers;
+mod mesh;
 mod mutex;
 mod nap;
 mod outside;
@@ -90,6 +91,7 @@ pub const ALL: &[&Case] = &[
     &select::TICK,
     &deliver::CASE,
     &actor::CASE,
+    &mesh::CASE,
     &fan_out::CASE,
     &fork_join::CASE,
     &halves::CASE,
