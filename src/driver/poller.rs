@@ -2,6 +2,7 @@
 
 use super::alarm::Alarm;
 use super::exact;
+use super::far::{self, Far};
 use super::registration::Registration;
 use super::slots::Slots;
 use super::timers::Timers;
@@ -22,6 +23,8 @@ const APART: Duration = Duration::from_millis(1);
 /// apart.
 const SOON: Duration = Duration::from_micros(250);
 const WAKER: Token = Token(usize::MAX);
+/// The bell of `far`.
+const BELL: Token = Token(usize::MAX - 1);
 
 /// The driver of one runtime.
 #[derive(Debug)]
@@ -44,6 +47,7 @@ struct Inner {
     /// When a wait for a timer may be over next: [`APART`] after it might have been the last time, or [`SOON`] after
     /// the last one was if that is later.
     next_in_time: Moment,
+    far: Far,
 }
 
 /// The right to turn the driver (the room's invariant 1).
@@ -66,7 +70,7 @@ impl Driver {
         let waker = Waker::new(&registry, WAKER)?;
         let events = Events::with_capacity(EVENTS);
         Ok(Arc::new(Driver {
-            role: Mutex::new(Inner { poll, events, next_in_time: Moment::PAST }),
+            role: Mutex::new(Inner { poll, events, next_in_time: Moment::PAST, far: Far::new() }),
             registry,
             waker,
             slots: Slots::new(),
@@ -114,10 +118,15 @@ impl Driver {
                 let timeout = self.timers.gather(now, wake_at).since(now);
                 self.wait_exactly(role, now, timeout, settled);
             }
-            None => self.poll(role, timeout, settled),
+            None => {
+                let watch = |bell: &_| far::watch(&self.registry, bell, BELL);
+                let timeout = role.0.far.timeout(now, wake_at, watch);
+                self.poll(role, timeout, settled);
+            }
         }
         self.alarm.clear();
         let at = Moment::now();
+        role.0.far.slept(at.since(now));
         let by_timer = settled.is_empty() && at >= wake_at;
         self.timers.expire(at, settled);
         Awake { at, by_timer }
@@ -152,7 +161,7 @@ impl Driver {
             assert!(error.kind() == io::ErrorKind::Interrupted, "the poller failed: {error}");
             return;
         }
-        for event in events.iter().filter(|event| event.token() != WAKER) {
+        for event in events.iter().filter(|event| ![WAKER, BELL].contains(&event.token())) {
             self.slots.deliver(event, settled);
         }
     }

@@ -10,7 +10,7 @@ use rustix::time::{
     timerfd_settime,
 };
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 #[derive(Debug)]
 pub(crate) enum Bell {
@@ -39,6 +39,14 @@ impl Bell {
                 set(timer, at).unwrap_or_else(|error| fails("timerfd_settime", error));
             }
             Bell::Own(bell) => bell.set(at),
+        }
+    }
+
+    /// What is readable once it has rung, until it is set anew; for one who waits for other things as well.
+    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+        match self {
+            Bell::Kernel(timer) => Some(timer.as_raw_fd()),
+            Bell::Own(_) => None,
         }
     }
 

@@ -107,7 +107,7 @@ impl Builder {
     /// After how long in one fiber without a wait a worker counts as stalled, and is replaced by
     /// another thread: 100 ms unless set, at least 1 ms. It may be a quarter less, as the supervisor
     /// looks four times in that time. `None` for no supervision, as on a current-thread runtime unless
-    /// set. The supervisor also sees to it that sockets and timers wait for no more than 6 ms, or a quarter of the period
+    /// set. The supervisor also sees to it that sockets and timers wait for no more than 8 ms, or a quarter of the period
     /// where that is less, while a worker is free and another has left them for a fiber that was expected to be short
     /// and computes; without it a worker is woken for that at each event.
     ///
