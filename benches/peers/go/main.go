@@ -69,6 +69,8 @@ var cases = map[string]func() float64{
 	"computing":          computing,
 	"exchange":           exchange,
 	"upload":             drop,
+	"download":           download,
+	"download_8":         download,
 	"within":             within,
 	"store":              store,
 	"http_50":            hello,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -61,6 +62,14 @@ func computing() float64 {
 
 func drop() float64 {
 	return serve(64<<10, func(net.Conn, []byte) error { return nil })
+}
+
+func download() float64 {
+	answer := bytes.Repeat([]byte("v"), 1<<20)
+	return serve(1, func(conn net.Conn, _ []byte) error {
+		_, err := conn.Write(answer)
+		return err
+	})
 }
 
 func hello() float64 {

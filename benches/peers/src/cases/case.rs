@@ -77,6 +77,8 @@ pub enum Kind {
     Short { connections: u32 },
     /// A server that drops what it reads, from one connection.
     Upload,
+    /// A server that sends a MiB whenever it is asked.
+    Download { connections: u32 },
 }
 
 /// How wrk is called.

@@ -11,6 +11,7 @@ mod channel_stream;
 mod computing;
 mod consumers;
 mod deliver;
+mod download;
 mod echo;
 mod exchange;
 mod fan_out;
@@ -78,6 +79,8 @@ pub const ALL: &[&Case] = &[
     &outside::CASE,
     &outside_join::CASE,
     &upload::CASE,
+    &download::ONE,
+    &download::FEW,
     &within::FEW,
     &within::STORE,
     &mutex::HELD,

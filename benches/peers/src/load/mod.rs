@@ -1,6 +1,7 @@
 //! What loads the servers, in processes of their own. wrk, which is somebody else's, stands in
 //! `wrk.rs`.
 
+mod download;
 mod echo;
 mod idle;
 mod paced;
@@ -53,6 +54,7 @@ impl Load {
     /// name.
     pub fn run(self, kind: &str) -> bool {
         match kind {
+            "download" => download::run(self),
             "echo" => echo::run(self),
             "paced" => paced::run(self),
             "short" => short::run(self),
