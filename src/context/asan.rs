@@ -4,7 +4,7 @@
 //!
 //! Beyond that, two things of our own: the memory of a stack whose flow has ended is poisoned until
 //! the next flow begins there, so that a pointer to an ended fiber's frame is caught; and the stack
-//! of every flow is a root of the leak search, as what a parked fiber holds is not lost.
+//! of every flow is a root of the leak search, the fake one too, as what a parked fiber holds is not lost.
 
 use super::super::Bounds;
 use std::ffi::c_void;
@@ -29,13 +29,24 @@ pub(super) struct Flow {
     /// A thread's own are unknown until it is left for the first time: the tool tells them then.
     bottom: *const c_void,
     size: usize,
+    /// The fake stack, once it is a root of the leak search. A thread's own never is.
+    root: *mut c_void,
+    is_fibers: bool,
+}
+
+/// What the tool maps for the fake stack of one of `size`: a page, a flag for each 64 bytes, twice, and frames of
+/// eleven sizes, as many of each as such a stack would hold. (To search more would run into guards.)
+fn fake_size(size: usize) -> usize {
+    let size = size.next_power_of_two().clamp(1 << 16, 1 << 20);
+    4096 + size / 32 + 11 * size
 }
 
 impl Flow {
     /// The running thread's own.
     #[inline(always)]
     pub(super) fn of_thread() -> Flow {
-        Flow { fake: ptr::null_mut(), bottom: ptr::null(), size: 0 }
+        let (fake, root) = (ptr::null_mut(), ptr::null_mut());
+        Flow { fake, bottom: ptr::null(), size: 0, root, is_fibers: false }
     }
 
     /// # Safety
@@ -49,7 +60,8 @@ impl Flow {
             __asan_unpoison_memory_region(bottom, size);
             __lsan_register_root_region(bottom, size);
         }
-        Flow { fake: ptr::null_mut(), bottom, size }
+        let (fake, root) = (ptr::null_mut(), ptr::null_mut());
+        Flow { fake, bottom, size, root, is_fibers: true }
     }
 
     /// The running flow, `self`, is about to continue `to`.
@@ -74,6 +86,11 @@ impl Flow {
         unsafe {
             __sanitizer_finish_switch_fiber(self.fake, &mut left.bottom, &mut left.size);
         }
+        if left.is_fibers && left.root.is_null() && !left.fake.is_null() {
+            left.root = left.fake;
+            // SAFETY: tells the tool of memory that is its own.
+            unsafe { __lsan_register_root_region(left.root, fake_size(left.size)) };
+        }
     }
 
     /// The flow is over.
@@ -84,6 +101,9 @@ impl Flow {
     pub(super) unsafe fn end(self) {
         // SAFETY: nothing is left on that stack; passed on.
         unsafe {
+            if !self.root.is_null() {
+                __lsan_unregister_root_region(self.root, fake_size(self.size));
+            }
             destroy_fake_stack(self.fake);
             __lsan_unregister_root_region(self.bottom, self.size);
             __asan_poison_memory_region(self.bottom, self.size);
