@@ -183,15 +183,21 @@ impl Worker<'_> {
 
     /// Will it be done with them about when another worker, woken for a share of them, would begin?
     pub(super) fn are_few(&self, settled: usize) -> bool {
-        let average = self.own().tick.average();
-        #[cfg(test)]
-        let average = average * u64::from(!self.shared.all_are_short.load(Ordering::Relaxed));
+        let average = self.run_time();
         match settled as u64 {
             0 => false,
             1 => average < SHORT,
             n if average < TALKS => n <= MANY && n * average < PAYS_TO_WAKE,
             n => n <= FEW && n * average < PAYS,
         }
+    }
+
+    /// How many nanoseconds a fiber of this worker runs between two scheduling points, estimated.
+    pub(super) fn run_time(&self) -> u64 {
+        let average = self.own().tick.average();
+        #[cfg(test)]
+        let average = average * u64::from(!self.shared.all_are_short.load(Ordering::Relaxed));
+        average
     }
 
     /// Where there is no supervisor, looks for a deadlock if nothing has run since the last sleep;

@@ -73,7 +73,7 @@ impl Worker<'_> {
     pub(super) fn invites(&self, now: Moment) {
         let (shared, own) = (self.shared, self.own());
         let may = shared.config.workers > 1 && shared.config.stealing && !self.searching.get();
-        if !may || own.tick.average() < LEAST {
+        if !may || self.run_time() < LEAST {
             return own.invites.close();
         }
         if own.invites.is_time(now, shared.idle.are_others_busy(0)) {
