@@ -18,8 +18,10 @@ use std::time::Duration;
 /// A call that takes less is brief.
 const BRIEF: Duration = Duration::from_micros(20);
 
-/// Nanoseconds that a brief call earns: the least that a hand-off costs.
-const EARNS: isize = 2_000;
+/// Nanoseconds that a brief call earns: what a hand-off costs where processors are awake. Where one sleeps it is up to 30 us
+/// (measured). With 2 us, a file that is read 64 KiB at a time, 8 us mostly and now and then 30, lost its credit again and
+/// again: 8 connections that are sent such files 269 -> 194 us a MiB (Go 214; four runs in turn).
+const EARNS: isize = 5_000;
 
 /// A call that has lasted for so long when the supervisor looks loses the core.
 const LONG: Duration = Duration::from_millis(1);
@@ -128,7 +130,7 @@ mod tests {
         let (calls, here) = (BriefCalls::new(), Location::caller());
         assert_eq!(calls_until_expected(&calls, here), 16);
         calls.took(here, BRIEF);
-        assert_eq!(calls_until_expected(&calls, here), 10, "20 us, at 2 us each");
+        assert_eq!(calls_until_expected(&calls, here), 4, "20 us, at 5 us each");
     }
 
     #[test]
@@ -138,7 +140,7 @@ mod tests {
         calls.took(here, Duration::from_millis(3));
         assert!(calls.expected(here), "it had earned that");
         calls.took(here, Duration::from_millis(3));
-        assert_eq!(calls_until_expected(&calls, here), 1_001);
+        assert_eq!(calls_until_expected(&calls, here), 401);
     }
 
     #[test]
@@ -146,7 +148,7 @@ mod tests {
         let (calls, here) = (BriefCalls::new(), Location::caller());
         calls.took(here, Duration::MAX);
         (0..1_000).for_each(|_| calls.was_long(here));
-        assert_eq!(calls_until_expected(&calls, here), 12_501);
+        assert_eq!(calls_until_expected(&calls, here), 5_001);
     }
 
     #[test]
