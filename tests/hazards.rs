@@ -13,6 +13,12 @@ use volt::runtime::Builder;
 /// From now on the system call `number` fails for every thread of the process, as filters of daemons have it.
 #[cfg(target_os = "linux")]
 fn forbid(number: libc::c_long) {
+    filter(number, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
+}
+
+/// From now on the system call `number` has that `action`, for every thread of the process.
+#[cfg(target_os = "linux")]
+fn filter(number: libc::c_long, action: u32) {
     let step = |code: u32, k: u32, otherwise: u8| libc::sock_filter {
         code: code as u16,
         jt: 0,
@@ -23,7 +29,7 @@ fn forbid(number: libc::c_long) {
         // The number stands first in what the filter sees.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number as u32, 1),
-        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0),
+        step(libc::BPF_RET | libc::BPF_K, action, 0),
         step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
     ];
     let program =
@@ -106,11 +112,20 @@ fn a_filter_that_takes_membarrier_away_ends_the_process() {
 /// A server that answers byte by byte, on the connection of a client that calls `meanwhile` in the middle.
 #[cfg(target_os = "linux")]
 fn serve_a_byte_at_a_time(meanwhile: impl FnOnce()) {
-    let runtime = Builder::new().workers(2).build().unwrap();
+    serve_on(Builder::new().workers(2), || (), meanwhile);
+}
+
+/// On a runtime that `builder` makes, which calls `first` before it has served anybody. Each wait for a byte has a time-out
+/// that is far off.
+#[cfg(target_os = "linux")]
+fn serve_on(builder: Builder, first: impl FnOnce(), meanwhile: impl FnOnce()) {
+    let runtime = builder.build().unwrap();
+    first();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     runtime.go(move || {
         let (mut far, _) = listener.accept().unwrap();
+        far.set_read_timeout(Some(Duration::from_secs(3600))).unwrap();
         let mut byte = [0; 1];
         while far.read(&mut byte).unwrap() == 1 {
             far.write_all(&byte).unwrap();
@@ -152,6 +167,33 @@ fn a_filter_that_takes_timerfd_away_ends_the_process() {
     });
     assert!(left.text.contains("volt: the system call timerfd_settime"), "{left:?}");
     assert_eq!(left.signal(), Some(libc::SIGABRT), "{left:?}");
+}
+
+/// Without a supervisor a timer only saves the poller others.
+#[test]
+#[cfg(target_os = "linux")]
+fn without_a_supervisor_a_filter_that_takes_timerfd_away_costs_nothing_but_time() {
+    let left = child(
+        "without_a_supervisor_a_filter_that_takes_timerfd_away_costs_nothing_but_time",
+        &[],
+        || {
+            let builder = Builder::new().workers(2).stall_period(None);
+            serve_on(builder, || forbid(libc::SYS_timerfd_settime), || ());
+        },
+    );
+    assert!(left.status.success(), "{left:?}");
+}
+
+/// Whatever a runtime needs of that kind it has before it serves anybody, and whoever filters then may have the kernel end the
+/// process for it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_runtime_that_is_there_makes_no_further_timerfd() {
+    let left = child("a_runtime_that_is_there_makes_no_further_timerfd", &[], || {
+        let first = || filter(libc::SYS_timerfd_create, libc::SECCOMP_RET_KILL_PROCESS);
+        serve_on(Builder::new().workers(2), first, || ());
+    });
+    assert!(left.status.success(), "{left:?}");
 }
 
 extern "C" fn waits(_signal: libc::c_int) {

@@ -12,6 +12,7 @@
 mod alarm;
 #[cfg_attr(any(target_os = "linux", target_os = "android"), path = "exact_linux.rs")]
 mod exact;
+#[cfg_attr(any(target_os = "linux", target_os = "android"), path = "far_linux.rs")]
 mod far;
 mod poller;
 mod registration;

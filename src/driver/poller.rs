@@ -2,7 +2,7 @@
 
 use super::alarm::Alarm;
 use super::exact;
-use super::far::{self, Far};
+use super::far::Far;
 use super::registration::Registration;
 use super::slots::Slots;
 use super::timers::Timers;
@@ -54,6 +54,13 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) struct Role<'a>(MutexGuard<'a, Inner>);
 
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+impl Role<'_> {
+    pub(super) fn has_set_its_bell(&self) -> bool {
+        self.0.far.is_set()
+    }
+}
+
 /// How a wait in the poller has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awake {
@@ -68,9 +75,10 @@ impl Driver {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, WAKER)?;
+        let far = Far::new(&registry, BELL)?;
         let events = Events::with_capacity(EVENTS);
         Ok(Arc::new(Driver {
-            role: Mutex::new(Inner { poll, events, next_in_time: Moment::PAST, far: Far::new() }),
+            role: Mutex::new(Inner { poll, events, next_in_time: Moment::PAST, far }),
             registry,
             waker,
             slots: Slots::new(),
@@ -119,8 +127,7 @@ impl Driver {
                 self.wait_exactly(role, now, timeout, settled);
             }
             None => {
-                let watch = |bell: &_| far::watch(&self.registry, bell, BELL);
-                let timeout = role.0.far.timeout(now, wake_at, watch);
+                let timeout = role.0.far.timeout(now, wake_at);
                 self.poll(role, timeout, settled);
             }
         }

@@ -50,6 +50,17 @@ impl Bell {
         }
     }
 
+    /// As [`set`](Bell::set), for who can do without it: false if the system refuses.
+    pub(crate) fn try_set(&self, at: Moment) -> bool {
+        match self {
+            Bell::Kernel(timer) => set(timer, at).is_ok(),
+            Bell::Own(bell) => {
+                bell.set(at);
+                true
+            }
+        }
+    }
+
     /// Sleeps until it rings.
     pub(crate) fn wait(&self) {
         match self {

@@ -28,12 +28,6 @@ impl Bell {
         }
     }
 
-    /// There is none.
-    #[cfg(not(any(loom, target_os = "linux", target_os = "android")))]
-    pub(crate) fn descriptor(&self) -> Option<std::os::fd::RawFd> {
-        None
-    }
-
     /// Sleeps until it rings.
     pub(crate) fn wait(&self) {
         let mut at = self.at.lock();

@@ -1,0 +1,205 @@
+//! The end of a sleep in the poller that is far off, where such sleeps are short.
+//!
+//! An end handed to the poller is a timer that the kernel sets for each sleep and takes out again: 0.4 us, a
+//! twentieth of a message that comes every half millisecond. A server always has such an end, the deadline of some
+//! connection or the next look at idle memory. So where sleeps are short one timer of the kernel's that the poller
+//! watches is set for many of them, and left as it is while what is due next moves on: it may ring too early once,
+//! which costs one look, and never too late. Who sleeps long has it taken back, and hands in the end as ever.
+//!
+//! It is made with the runtime: a daemon may forbid itself to make one later, or to set it. Where the system refuses, the
+//! poller is told each end.
+
+use crate::primitives::bell::Bell;
+use crate::primitives::clock::Moment;
+use mio::{Interest, Registry, Token, unix::SourceFd};
+use std::io;
+use std::time::Duration;
+
+/// An end is far off from here on. Sooner ones are set and reached, or taken back, too often.
+const FAR: Duration = Duration::from_millis(100);
+/// Sleeps are short where the last one was shorter.
+const SHORT: Duration = Duration::from_millis(2);
+
+/// One for each poller; its users hold the role.
+#[derive(Debug)]
+pub(super) struct Far {
+    /// Watched by the poller. `None` if there is none to be had.
+    bell: Option<Bell>,
+    /// When it rings, or has rung; `NEVER` where it is not set.
+    due: Moment,
+    /// How long the last sleep was.
+    slept: Duration,
+}
+
+impl Far {
+    /// With a bell that the poller of `registry` watches, under `token`.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says, such as that the process has too many descriptors.
+    pub(super) fn new(registry: &Registry, token: Token) -> io::Result<Far> {
+        let bell = Bell::new()?;
+        let Some(fd) = bell.descriptor() else { return Ok(Far::with(None)) };
+        registry.register(&mut SourceFd(&fd), token, Interest::READABLE)?;
+        Ok(Far::with(Some(bell)))
+    }
+
+    fn with(bell: Option<Bell>) -> Far {
+        Far { bell, due: Moment::NEVER, slept: Duration::MAX }
+    }
+
+    /// What the poller is to be told for a sleep from `now` to `end`: `None` where something else ends it by then.
+    pub(super) fn timeout(&mut self, now: Moment, end: Moment) -> Option<Duration> {
+        let is_set = self.due > now && self.due != Moment::NEVER;
+        let timeout = (end != Moment::NEVER).then(|| end.since(now));
+        if self.slept >= SHORT || end.since(now) < FAR {
+            // It would ring for nothing.
+            if is_set && self.due < end {
+                self.set(Moment::NEVER);
+            }
+            return timeout;
+        }
+        let rings = end == Moment::NEVER || is_set && self.due <= end || self.set(end);
+        if rings { None } else { timeout }
+    }
+
+    /// A sleep is over.
+    pub(super) fn slept(&mut self, time: Duration) {
+        self.slept = time;
+    }
+
+    /// Says whether it is.
+    fn set(&mut self, at: Moment) -> bool {
+        let done = self.bell.as_ref().is_some_and(|bell| bell.try_set(at));
+        if done {
+            self.due = at;
+        }
+        done
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_set(&self) -> bool {
+        self.due != Moment::NEVER
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::driver::Driver;
+    use crate::fiber::Batch;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Instant;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    /// Sooner than anything rings in a test.
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn now() -> Moment {
+        Moment::now().saturating_add(HOUR)
+    }
+
+    /// After a sleep of so many milliseconds.
+    fn after(millis: u64) -> Far {
+        let mut far = Far::with(Some(Bell::new().unwrap()));
+        far.slept(Duration::from_millis(millis));
+        far
+    }
+
+    #[test]
+    fn after_a_long_sleep_the_poller_is_told_the_end() {
+        let (now, mut far) = (now(), after(2));
+        let end = now.saturating_add(SECOND);
+        assert_eq!(far.timeout(now, end), Some(SECOND));
+        assert_eq!(far.timeout(now, Moment::NEVER), None);
+        assert_eq!(far.due, Moment::NEVER);
+    }
+
+    #[test]
+    fn after_a_short_one_it_is_told_an_end_that_is_near() {
+        let (now, mut far) = (now(), after(1));
+        let near = now.saturating_add(FAR - Duration::from_nanos(1));
+        assert_eq!(far.timeout(now, near), Some(FAR - Duration::from_nanos(1)));
+        assert_eq!(far.due, Moment::NEVER);
+    }
+
+    #[test]
+    fn the_bell_is_set_for_many_sleeps() {
+        let (now, mut far) = (now(), after(1));
+        let end = |seconds: u32| now.saturating_add(SECOND * seconds);
+        assert_eq!(far.timeout(now, end(2)), None);
+        assert_eq!(far.due, end(2));
+        for later in [end(2), end(3), Moment::NEVER] {
+            assert_eq!(far.timeout(now, later), None);
+            assert_eq!(far.due, end(2), "it stays");
+        }
+        assert_eq!(far.timeout(now, end(1)), None);
+        assert_eq!(far.due, end(1), "it would have been too late");
+        // It has rung.
+        assert_eq!(far.timeout(end(1), end(3)), None);
+        assert_eq!(far.due, end(3));
+    }
+
+    #[test]
+    fn it_does_not_ring_for_nothing_while_somebody_sleeps_long() {
+        let (now, mut far) = (now(), after(1));
+        let [near, soon, later] = [20, 200, 900].map(|millis| {
+            let time = Duration::from_millis(millis);
+            (now.saturating_add(time), time)
+        });
+        assert_eq!(far.timeout(now, soon.0), None);
+        far.slept(SHORT);
+        assert_eq!(far.timeout(now, near.0), Some(near.1));
+        assert_eq!(far.due, soon.0, "it has time");
+        assert_eq!(far.timeout(now, later.0), Some(later.1));
+        assert_eq!(far.due, Moment::NEVER, "taken back");
+    }
+
+    #[test]
+    fn without_a_bell_the_poller_is_told_the_end() {
+        let (now, mut far) = (now(), Far::with(None));
+        far.slept(Duration::ZERO);
+        assert_eq!(far.timeout(now, now.saturating_add(SECOND)), Some(SECOND));
+        assert_eq!(far.timeout(now, Moment::NEVER), None);
+    }
+
+    /// The poller's own sleep, which nothing else would end.
+    #[test]
+    fn it_ends_a_sleep_that_nobody_told_the_end_of() {
+        let driver = Driver::new(1).unwrap();
+        let mut role = driver.try_role().unwrap();
+        let mut settled = Batch::new();
+        // For so long, from now on: how it ends, and whether the bell has been set for that.
+        let mut sleep = |time: Duration| {
+            let now = Moment::now();
+            let awake = driver.wait(&mut role, now, || now.saturating_add(time), &mut settled);
+            (awake.by_timer, role.has_set_its_bell())
+        };
+        let mut after_a_short_one = |time: Duration| {
+            let start = Instant::now();
+            driver.interrupt();
+            assert!(!sleep(time).0, "it was interrupted");
+            (start.elapsed() < SHORT, sleep(FAR + Duration::from_millis(10)))
+        };
+        let (is_awake, waits) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let driver = &driver;
+            scope.spawn(move || {
+                if waits.recv_timeout(Duration::from_secs(20)).is_err() {
+                    driver.interrupt();
+                }
+            });
+            let start = Instant::now();
+            // Unless the system puts this thread aside.
+            let set = (1..100).find_map(|turn| {
+                let (short, (by_timer, set)) = after_a_short_one(HOUR);
+                assert!(by_timer, "after {:?}", start.elapsed());
+                assert!(start.elapsed() >= turn * FAR);
+                short.then_some(set)
+            });
+            assert_eq!(set, Some(true), "the poller was told the end");
+            is_awake.send(()).unwrap();
+        });
+    }
+}
