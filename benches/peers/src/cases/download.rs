@@ -12,18 +12,8 @@ pub const ONE: Case = Case {
     name: "download",
     kind: Kind::Download { connections: 1 },
     rows: &[
-        Row {
-            key: "rate",
-            title: "download over one connection, MiB per second",
-            unit: Unit::PerSecond,
-            bar: Bar::NotSlower,
-        },
-        Row {
-            key: "cpu",
-            title: "download over one connection, CPU per MiB",
-            unit: Unit::Micros,
-            bar: Bar::NotSlower,
-        },
+        row("rate", "download over one connection, MiB per second", Unit::PerSecond),
+        row("cpu", "download over one connection, CPU per MiB", Unit::Micros),
     ],
     ..DOWNLOAD
 };
@@ -32,21 +22,15 @@ pub const FEW: Case = Case {
     name: "download_8",
     kind: Kind::Download { connections: 8 },
     rows: &[
-        Row {
-            key: "rate",
-            title: "downloads over 8 connections, MiB per second",
-            unit: Unit::PerSecond,
-            bar: Bar::NotSlower,
-        },
-        Row {
-            key: "cpu",
-            title: "downloads over 8 connections, CPU per MiB",
-            unit: Unit::Micros,
-            bar: Bar::NotSlower,
-        },
+        row("rate", "downloads over 8 connections, MiB per second", Unit::PerSecond),
+        row("cpu", "downloads over 8 connections, CPU per MiB", Unit::Micros),
     ],
     ..DOWNLOAD
 };
+
+const fn row(key: &'static str, title: &'static str, unit: Unit) -> Row {
+    Row { key, title, unit, bar: Bar::NotSlower }
+}
 
 const DOWNLOAD: Case = Case {
     part: Part::Beside,

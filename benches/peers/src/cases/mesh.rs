@@ -47,30 +47,48 @@ impl Choices {
     }
 }
 
+/// What an actor of volt and of may does: `send` to the one of that number, or tell that a message has had its hops.
+fn act(
+    actor: usize,
+    inbox: impl IntoIterator<Item = u32>,
+    send: impl Fn(usize, u32),
+    done: impl Fn(),
+) {
+    let mut choices = Choices::of(actor);
+    for left in inbox {
+        match left {
+            0 => done(),
+            left => send(choices.next(), left - 1),
+        }
+    }
+}
+
+/// Their figure, with so many messages under way at a time.
+fn measure(run: Run, send: impl Fn(usize, u32), ends: impl Fn()) -> f64 {
+    let mut sampler = run.sampler(UNDER_WAY * hops(run));
+    while sampler.again() {
+        let start = Instant::now();
+        (0..UNDER_WAY as usize).for_each(|i| send(i, hops(run)));
+        (0..UNDER_WAY).for_each(|_| ends());
+        sampler.add(start.elapsed());
+    }
+    sampler.figure()
+}
+
 fn volt(run: Run) -> f64 {
+    use volt::channel::unbounded;
+
     on_volt(run, move || {
-        let (all, inboxes): (Vec<_>, Vec<_>) =
-            (0..ACTORS).map(|_| volt::channel::unbounded::<u32>()).unzip();
-        let (all, (done, ends)) = (Arc::new(all), volt::channel::unbounded());
+        let (all, inboxes): (Vec<_>, Vec<_>) = (0..ACTORS).map(|_| unbounded::<u32>()).unzip();
+        let (all, (done, ends)) = (Arc::new(all), unbounded());
         for (actor, inbox) in inboxes.into_iter().enumerate() {
-            let (all, done, mut choices) = (Arc::clone(&all), done.clone(), Choices::of(actor));
+            let (all, done) = (Arc::clone(&all), done.clone());
             volt::go(move || {
-                for left in inbox {
-                    match left {
-                        0 => done.send(()).unwrap(),
-                        left => all[choices.next()].send(left - 1).unwrap(),
-                    }
-                }
+                let send = |to: usize, left| all[to].send(left).unwrap();
+                act(actor, inbox, send, || done.send(()).unwrap());
             });
         }
-        let mut sampler = run.sampler(UNDER_WAY * hops(run));
-        while sampler.again() {
-            let start = Instant::now();
-            (0..UNDER_WAY as usize).for_each(|i| all[i].send(hops(run)).unwrap());
-            (0..UNDER_WAY).for_each(|_| ends.recv().unwrap());
-            sampler.add(start.elapsed());
-        }
-        sampler.figure()
+        measure(run, |to, left| all[to].send(left).unwrap(), || ends.recv().unwrap())
     })
 }
 
@@ -112,23 +130,12 @@ fn may(run: Run) -> f64 {
         let (all, inboxes): (Vec<_>, Vec<_>) = (0..ACTORS).map(|_| channel::<u32>()).unzip();
         let (all, (done, ends)) = (Arc::new(all), channel());
         for (actor, inbox) in inboxes.into_iter().enumerate() {
-            let (all, done, mut choices) = (Arc::clone(&all), done.clone(), Choices::of(actor));
+            let (all, done) = (Arc::clone(&all), done.clone());
             may::go!(move || {
-                for left in inbox {
-                    match left {
-                        0 => done.send(()).unwrap(),
-                        left => all[choices.next()].send(left - 1).unwrap(),
-                    }
-                }
+                let send = |to: usize, left| all[to].send(left).unwrap();
+                act(actor, inbox, send, || done.send(()).unwrap());
             });
         }
-        let mut sampler = run.sampler(UNDER_WAY * hops(run));
-        while sampler.again() {
-            let start = Instant::now();
-            (0..UNDER_WAY as usize).for_each(|i| all[i].send(hops(run)).unwrap());
-            (0..UNDER_WAY).for_each(|_| ends.recv().unwrap());
-            sampler.add(start.elapsed());
-        }
-        sampler.figure()
+        measure(run, |to, left| all[to].send(left).unwrap(), || ends.recv().unwrap())
     })
 }
