@@ -192,14 +192,6 @@ impl Worker<'_> {
         }
     }
 
-    /// How many nanoseconds a fiber of this worker runs between two scheduling points, estimated.
-    pub(super) fn run_time(&self) -> u64 {
-        let average = self.own().tick.average();
-        #[cfg(test)]
-        let average = average * u64::from(!self.shared.all_are_short.load(Ordering::Relaxed));
-        average
-    }
-
     /// Where there is no supervisor, looks for a deadlock if nothing has run since the last sleep;
     /// otherwise says when to come again for that.
     fn look_around(&self) -> Option<Duration> {

@@ -237,6 +237,14 @@ impl Worker<'_> {
         self.switch_to(fiber);
     }
 
+    /// How many nanoseconds a fiber of this worker runs between two scheduling points, estimated.
+    pub(super) fn run_time(&self) -> u64 {
+        let average = self.own().tick.average();
+        #[cfg(test)]
+        let average = average * u64::from(!self.shared.all_are_short.load(Ordering::Relaxed));
+        average
+    }
+
     /// Sends a fiber that last ran here to another worker, if there is one; else it runs here. A vacated worker
     /// sends nobody: the fiber may be about to block this very thread.
     #[cold]
