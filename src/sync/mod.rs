@@ -109,6 +109,7 @@ mod notify;
 mod once;
 mod once_lock;
 pub mod oneshot;
+mod plain;
 mod poison;
 mod raw_event;
 mod raw_mutex;

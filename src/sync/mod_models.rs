@@ -29,6 +29,7 @@ pub use rwlock_guards::{RwLockReadGuard, RwLockWriteGuard};
 mod handing;
 #[path = "mpsc/mod_models.rs"]
 mod mpsc;
+mod plain;
 mod raw_event;
 mod raw_mutex;
 mod raw_notify;

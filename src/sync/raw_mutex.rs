@@ -1,44 +1,62 @@
-//! Mutual exclusion: a word for those who need not wait, a queue for those who must.
+//! Mutual exclusion: a byte for those who need not wait, a queue for those who must.
 //!
-//! # The word
+//! # The two bytes
 //!
-//! - `LOCKED`: somebody owns the lock.
-//! - `QUEUED`: the queue is not empty. Changes under the inner lock only.
-//! - `WAKING`: a waiter has been woken to try again and has not tried yet: the *token*. Set under the
-//!   inner lock, by the owner; cleared by the waiter that has it, as it takes the lock or queues up again.
+//! `locked` says whether somebody owns the lock. What its owner has to know when it frees it stands in `flags`:
 //!
-//! Beside it stand the *turns* (`turns.rs`): how often the lock was taken past the token since that was given out, or the
-//! lock handed on past it.
+//! - `QUEUED`: the queue is not empty, or the owner is to look there. Changes under the inner lock only.
+//! - `WAKING`: a waiter has been woken to try again and has not tried yet: the *token*. Set by the owner under the
+//!   inner lock; cleared by the waiter that has it, right after it has taken the lock or as it queues up again.
+//! - `PLAIN`: the lock is freed by a plain store. Set by the owner; cleared by whoever queues up and has nobody but
+//!   the owner to see that.
 //!
-//! While the lock is owned and the inner lock is held, nobody but the owner changes the word: taking it
-//! needs `LOCKED` to be clear, `QUEUED` needs the inner lock, and so does `WAKING` as long as the lock is
-//! not free. Nobody is left behind at a free lock: who frees one with waiters sees in the word, by the very
-//! subtraction, whether the token is out; if not, it takes the lock back to give it out, or finds that
-//! somebody else has taken it, whose unlock sees the same. And who queues up while it is free does so by a
-//! compare-and-swap from a word with the token out.
+//! Beside them stand the *turns* (`turns.rs`): how often the lock was taken past the token since that was given out,
+//! or the lock handed on past it.
+//!
+//! Flags change by exchanges, since an owner and one who holds the inner lock may both be at it; who is both stores
+//! them.
+//!
+//! # Freed, and looked at
+//!
+//! The owner frees the lock and then looks at the flags, who queues up sets a flag and then looks at the lock: a
+//! store-then-load race (Dekker), in which one of the two sees what the other has done. So nobody is left behind at a
+//! free lock: who frees one and sees that others wait and the token is not out, takes it back to give the token out,
+//! or finds that somebody else has taken it, for whom the same holds.
+//!
+//! Both halves of a lock would have an exchange then, and at a lock for which nobody waits that is all of what it
+//! costs. So after some times without anybody who waited for its owner (`plain.rs`), the lock becomes *plain*: the
+//! owner has the light fence of `primitives/asymmetric.rs`, and who queues up ends that and has the heavy one, for
+//! itself and for whoever queues up meanwhile; then it looks at the lock as one who frees it does.
+//!
+//! An owner that has seen the lock plain may come to free it after that heavy fence. Who has queued up stands there
+//! still, and is seen; or it was cancelled, and others came, whose own fence is for owners that free the lock by an
+//! exchange. So an owner that finds any flag changed has a full fence, and looks again.
+//!
+//! Who queues up while the token is out has no fence at all and looks at nothing: its exchange comes before that of
+//! the one with the token, who takes the lock and sees `QUEUED`, or goes back to the queue and has a fence itself.
+//! That is what a lock that is taken again and again by the fibers of one worker sees nearly always: it stays plain.
 //!
 //! # Policy
 //!
-//! An unlock wakes the first waiter and leaves the lock free: whoever runs may take it meanwhile
-//! (*barging*), since that waiter's worker may be busy. A woken waiter that finds the lock taken goes
-//! back to the front and has it *handed* to it by the next unlock: a fiber after being overtaken once,
-//! whoever blocks a thread after half a millisecond, because a sleeping thread takes long to come; having
-//! come, it spins for a moment before it sleeps once more. So does a fiber, and who comes, if its worker has nothing else to
-//! do, and that pays (`scheduler/spin.rs`): with the same right to overtake as ever, and charged for it.
+//! An unlock wakes the first waiter and leaves the lock free: whoever runs may take it meanwhile (*barging*), since
+//! that waiter's worker may be busy. A woken waiter that finds the lock taken goes back to the front and has it
+//! *handed* to it by the next unlock: a fiber after being overtaken once, whoever blocks a thread after half a
+//! millisecond, because a sleeping thread takes long to come; having come, it spins for a moment before it sleeps once
+//! more. So does a fiber, and who comes, if its worker has nothing else to do, and that pays (`scheduler/spin.rs`):
+//! with the same right to overtake as ever, and charged for it.
 //!
 //! How often the lock may be taken past the token depends on where it is. *Near* means that the one who has it runs as
-//! soon as the calling fiber makes way: it was put into the queues of this very worker, from which nobody has
-//! stolen since, or there is no other worker. Then, when `SOME` turns or more have taken `LONG`, a fiber that would
-//! overtake once more makes way: it queues up, though the lock is free and stays so. The lock is never given to
-//! somebody who does not run, and no other worker is woken for a fiber that will only contend. Else the one with the
-//! token may be kept from running, by its worker or by the system, and those behind it do not wait for it: when
-//! `OVERTAKEN` turns or more have taken `LONG` the unlock hands the lock to the head of the queue.
+//! soon as the calling fiber makes way: it was put into the queues of this very worker, from which nobody has stolen
+//! since, or there is no other worker. Then, when `SOME` turns or more have taken `LONG`, a fiber that would overtake
+//! once more makes way: it queues up, though the lock is free and stays so. The lock is never given to somebody who
+//! does not run, and no other worker is woken for a fiber that will only contend. Else the one with the token may be
+//! kept from running, by its worker or by the system, and those behind it do not wait for it: when `OVERTAKEN` turns
+//! or more have taken `LONG` the unlock hands the lock to the head of the queue.
 //!
-//! Who barges past a token that has been overtaken often enough and is not near is charged for it (the
-//! operation budget), since it may stand where this worker does not look before a fiber leaves it. A fiber
-//! that has used its budget up yields; but if it runs beside the workers, on a thread that was replaced, it
-//! makes way: outside the queue nobody would see it wait, and others could keep the lock among themselves
-//! for as long as their worker lets them.
+//! Who barges past a token that has been overtaken often enough and is not near is charged for it (the operation
+//! budget), since it may stand where this worker does not look before a fiber leaves it. A fiber that has used its
+//! budget up yields; but if it runs beside the workers, on a thread that was replaced, it makes way: outside the queue
+//! nobody would see it wait, and others could keep the lock among themselves for as long as their worker lets them.
 //!
 //! So among fibers of one worker that may move each is overtaken by its forerunners in the queue: by each of them for
 //! `LONG`, or `SOME` times if that takes longer; and up to `OVERTAKEN` times more where the first turns were short and
@@ -48,44 +66,49 @@
 //!
 //! # Races
 //!
-//! - *Unlock against queueing up.* Either the unlock's subtraction comes first, and the waiter, which changes the
-//!   word by compare-and-swap, sees a free lock; or `QUEUED` does, and the subtraction sees it. Then the
-//!   unlock leaves the waiter to the token's, or takes the lock back, waits for the inner lock and finds the
-//!   waiter; or somebody else has the lock by then, whose own unlock sees `QUEUED`. Mostly a look before the
-//!   subtraction sees it: then the lock is not freed first.
-//! - *Making way against the token's coming.* Both change the word by compare-and-swap. The token's first:
-//!   who makes way finds the lock taken and is an ordinary waiter, or finds it free without a token and
-//!   takes it. `QUEUED` first: the one with the token takes the lock with it, and its unlock sees it.
-//! - *Hand-off against its own unlock.* A waiter that has not gone to sleep yet runs as soon as it is
-//!   settled, and may unlock before the hander's last store. So the hander, still the owner, takes the
-//!   token out of the word first: that unlock then waits for the inner lock.
-//! - *Hand-off against a cancel.* `offer` decides: a waiter that lost is out of the queue and the next
-//!   one is tried. A waiter that was given the token has left its wait and always tries.
+//! - *Unlock against queueing up*: see above. Mostly a look before the lock is freed sees `QUEUED`, and then it is not
+//!   freed first. The last look of who queues up is under the inner lock, which whoever serves the queue has to take.
+//! - *Becoming plain against queueing up.* Both are exchanges of the flags. If `PLAIN` came first, who queues up sees
+//!   it, clears it and has the heavy fence; but not if the token is out, with which a lock may be plain while others
+//!   wait. Else the owner has read `QUEUED` with its own exchange, and so has whoever owns the lock later.
+//! - *Making way against the token's coming.* Who makes way queues up by an exchange. If that still sees the token,
+//!   the one with it comes after that. Else who makes way is an ordinary waiter, or finds the lock free and takes it.
+//! - *Hand-off against its own unlock.* A waiter that has not gone to sleep yet runs as soon as it is settled, and may
+//!   unlock before the hander's last store. So the hander, still the owner, takes the token out of the flags first:
+//!   that unlock then waits for the inner lock.
+//! - *Hand-off against a cancel.* `offer` decides: a waiter that lost is out of the queue and the next one is tried. A
+//!   waiter that was given the token has left its wait and always tries.
 //!
-//! Acquire on taking the lock pairs with Release on freeing it; a hand-off goes through the waiter's
-//! state word. The turns, and where the token is, are hints: every decision upon them is sound.
+//! Acquire on taking the lock pairs with Release on freeing it; a hand-off goes through the waiter's state word. The
+//! turns, and where the token is, are hints: every decision upon them is sound. So are flags that were read before the
+//! lock was taken: they say whether a turn is counted.
 //!
 //! # What it costs
 //!
-//! One locked instruction for each half, also past a token: a look comes first, since an exchange that fails costs
-//! as much as one that does not. But neither waits for the look, which only branches depend on: what the exchange
-//! compares with is known at a lock that nobody wants, and past the token, since the turns are not in the word; and
-//! freeing it subtracts.
+//! One locked instruction, of whoever takes it, also past a token; another one to free it where it is not plain; and a
+//! third where it is taken with the token. A look comes first, since an exchange that fails costs as much as one that
+//! does not; only branches depend on it.
+//!
+//! # What it asks for
+//!
+//! The release touches the lock after others may have taken it, as that of `primitives/lock.rs` does.
 
 use crate::park::queue::{Place, Queue, Source, Waited, Wakes, wait};
 use crate::park::{Patience, Wait, spin, spin_on_fiber};
-use crate::primitives::const_unless_loom;
-use crate::primitives::sync::Lock;
-use crate::primitives::sync::atomic::{AtomicU32, Ordering::*};
+use crate::primitives::sync::atomic::{AtomicU8, Ordering::*};
+use crate::primitives::sync::{Lock, fence_after_exchange, full_fence};
+use crate::primitives::{asymmetric, const_unless_loom};
 
+use super::plain::Plain;
 use super::turns::Turns;
 use super::whereabouts::Whereabouts;
 
-const LOCKED: u32 = 1;
-const QUEUED: u32 = 2;
-const WAKING: u32 = 4;
-/// A free lock whose token is out, while others wait.
-const OVERTAKABLE: u32 = QUEUED | WAKING;
+const FREE: u8 = 0;
+const LOCKED: u8 = 1;
+
+const QUEUED: u8 = 1;
+const WAKING: u8 = 2;
+const PLAIN: u8 = 4;
 
 /// The lock is the waiter's.
 const HANDED: u32 = 1;
@@ -100,7 +123,9 @@ pub(crate) struct Cancelled;
 /// A lock without data.
 #[derive(Debug)]
 pub(crate) struct RawMutex {
-    word: AtomicU32,
+    locked: AtomicU8,
+    flags: AtomicU8,
+    plain: Plain,
     turns: Turns,
     token: Whereabouts,
     /// Each waiter says whether the lock must be handed to it.
@@ -111,7 +136,9 @@ impl RawMutex {
     const_unless_loom! {
         pub(crate) fn new() -> RawMutex {
             RawMutex {
-                word: AtomicU32::new(0),
+                locked: AtomicU8::new(FREE),
+                flags: AtomicU8::new(0),
+                plain: Plain::new(),
                 turns: Turns::new(),
                 token: Whereabouts::new(),
                 queue: Lock::new(Queue::new()),
@@ -121,102 +148,103 @@ impl RawMutex {
 
     #[inline]
     pub(crate) fn lock(&self) -> Result<(), Cancelled> {
-        match self.take_unwanted() {
-            Ok(()) => Ok(()),
-            Err(seen) => self.lock_wanted(seen),
-        }
+        let flags = self.flags.load(Relaxed);
+        if self.take_unwanted(flags) { Ok(()) } else { self.lock_wanted(flags) }
     }
 
     /// Takes the lock, whatever asks the caller to end.
     pub(crate) fn lock_uncancelled(&self) {
-        if let Err(seen) = self.take_unwanted() {
-            self.lock_slow(seen, Wait::new("mutex")).expect("not cancellable");
+        let flags = self.flags.load(Relaxed);
+        if !self.take_unwanted(flags) {
+            self.lock_slow(flags, Wait::new("mutex")).expect("not cancellable");
         }
     }
 
     #[inline]
     #[must_use]
     pub(crate) fn try_lock(&self) -> bool {
-        self.take(self.word.load(Relaxed), Role::Comes)
+        self.take(self.flags.load(Relaxed), Role::Comes)
     }
 
     /// Frees the lock, which the caller owns.
     #[inline]
     pub(crate) fn unlock(&self) {
-        let now = self.word.load(Relaxed);
-        if !self.may_leave_free(now) {
-            return self.unlock_slow();
+        let flags = self.flags.load(Relaxed);
+        if !self.may_leave_free(flags) {
+            return self.unlock_slow(flags);
         }
-        if self.word.fetch_sub(LOCKED, Release) != now {
-            self.serve_if_free();
+        if flags & PLAIN != 0 {
+            self.locked.store(FREE, Release);
+            asymmetric::surely_light();
+        } else {
+            if self.plain.is_due() {
+                self.flags.fetch_or(PLAIN, Relaxed);
+            }
+            self.free_by_exchange();
+        }
+        if self.flags.load(Relaxed) != flags {
+            self.look_again();
         }
     }
 
     /// Takes the lock if it is free and nobody waits.
     #[inline]
-    fn take_unwanted(&self) -> Result<(), u32> {
-        // Models take it for that: any guess will do, since an exchange follows, and each look would be one more place
-        // for others to come between.
-        let now = if cfg!(loom) { 0 } else { self.word.load(Relaxed) };
-        if now != 0 {
-            return Err(now);
-        }
-        self.word.compare_exchange(0, LOCKED, Acquire, Relaxed).map(drop)
+    fn take_unwanted(&self, flags: u8) -> bool {
+        flags & !PLAIN == 0 && self.take_free()
+    }
+
+    /// Takes the lock if it is free. Models take it for that: an exchange follows, and each look would be one more place
+    /// for others to come between.
+    #[inline]
+    fn take_free(&self) -> bool {
+        (cfg!(loom) || self.locked.load(Relaxed) == FREE)
+            && self.locked.compare_exchange(FREE, LOCKED, Acquire, Relaxed).is_ok()
     }
 
     /// Takes the lock past the token, or waits for it. Not inlined, so that what is takes few instructions.
     #[inline(never)]
-    fn lock_wanted(&self, seen: u32) -> Result<(), Cancelled> {
-        let overtaken = match seen {
-            OVERTAKABLE if !self.turns.is_look_due() => self.overtake(OVERTAKABLE),
-            WAKING if !self.turns.is_look_due() => self.overtake(WAKING),
-            _ => Err(seen),
-        };
-        overtaken.or_else(|seen| self.lock_slow(seen, Wait::cancellable("mutex")))
-    }
-
-    #[inline(always)]
-    fn overtake(&self, now: u32) -> Result<(), u32> {
-        self.word.compare_exchange(now, now | LOCKED, Acquire, Relaxed)?;
-        self.turns.count();
-        Ok(())
+    fn lock_wanted(&self, flags: u8) -> Result<(), Cancelled> {
+        let may_overtake = flags & WAKING != 0 && !self.turns.is_look_due();
+        if may_overtake && self.take_free() {
+            self.turns.count();
+            return Ok(());
+        }
+        self.lock_slow(flags, Wait::cancellable("mutex"))
     }
 
     /// May the owner leave the lock free without a look at the queue? Nobody waits, or there is the token, and it has
     /// not been overtaken too often.
     #[inline]
-    fn may_leave_free(&self, now: u32) -> bool {
-        now & QUEUED == 0 || now & WAKING != 0 && !self.turns.are_many()
+    fn may_leave_free(&self, flags: u8) -> bool {
+        flags & QUEUED == 0 || flags & WAKING != 0 && !self.turns.are_many()
     }
 
-    /// Takes the lock, whose word was `now`, if it is free.
+    /// By the owner: from now on whoever looks at the flags sees those of who queued up before, or that one the free lock.
     #[inline]
-    fn take(&self, mut now: u32, role: Role) -> bool {
-        while now & LOCKED == 0 {
-            match self.word.compare_exchange_weak(now, taken(now, role), Acquire, Relaxed) {
-                Ok(_) => {
-                    self.has_taken(now, role);
-                    return true;
-                }
-                Err(seen) => now = seen,
-            }
+    fn free_by_exchange(&self) {
+        self.locked.swap(FREE, SeqCst);
+        fence_after_exchange();
+    }
+
+    /// Takes the lock, whose flags were these just now, if it is free.
+    #[inline]
+    fn take(&self, flags: u8, role: Role) -> bool {
+        if !self.take_free() {
+            return false;
         }
-        false
-    }
-
-    /// The caller of this role has taken the lock, whose word was `before`.
-    #[inline]
-    fn has_taken(&self, before: u32, role: Role) {
-        if before & WAKING != 0 && role != Role::HasToken {
+        if role == Role::HasToken {
+            self.flags.fetch_and(!WAKING, Relaxed);
+        } else if flags & WAKING != 0 {
             self.turns.count();
         }
+        true
     }
 
     #[cold]
-    fn lock_slow(&self, seen: u32, how: Wait) -> Result<(), Cancelled> {
+    fn lock_slow(&self, flags: u8, how: Wait) -> Result<(), Cancelled> {
         let how = Wait { object: &raw const *self as usize, at_once: true, ..how };
-        let mut role = match self.may_barge(seen) {
-            true if self.barge(seen) => return Ok(()),
+        let mut role = match self.may_barge(flags) {
+            true if self.barge(flags) => return Ok(()),
             true => Role::Comes,
             false => Role::MakesWay,
         };
@@ -225,12 +253,12 @@ impl RawMutex {
             let has_token = role == Role::HasToken;
             let place = if has_token { Place::Front } else { Place::Back };
             let starved = has_token && patience.is_over();
-            match wait(Enter { lock: self, role }, place, starved, how) {
+            match wait(Enter { lock: self, role, seen: Seen::ByToken }, place, starved, how) {
                 Waited::Ready(()) | Waited::Woken(HANDED) => return Ok(()),
                 Waited::Woken(_) => role = Role::HasToken,
                 Waited::TimedOut | Waited::Cancelled => return Err(Cancelled),
             }
-            let take = || self.take(self.word.load(Relaxed), role);
+            let take = || self.take(WAKING, role);
             if take() || spin(take) || spin_on_fiber(take) {
                 return Ok(());
             }
@@ -239,8 +267,9 @@ impl RawMutex {
 
     /// May the caller overtake the one with the token, if the lock is free? Past many turns it is charged for it, if that
     /// one is not near.
-    fn may_barge(&self, now: u32) -> bool {
-        if now & LOCKED != 0 || now & WAKING == 0 || !self.turns.is_look_due() {
+    fn may_barge(&self, flags: u8) -> bool {
+        let overtakes = flags & WAKING != 0 && self.turns.is_look_due();
+        if !overtakes || self.locked.load(Relaxed) != FREE {
             return true;
         }
         match self.turns.are_many() {
@@ -250,15 +279,15 @@ impl RawMutex {
     }
 
     /// Takes the lock if it is free, past those who wait.
-    fn barge(&self, seen: u32) -> bool {
-        let take = || self.word.load(Relaxed) == 0 && self.try_lock();
+    fn barge(&self, flags: u8) -> bool {
+        let take = || self.take_unwanted(self.flags.load(Relaxed));
         // As `may_barge`, but it leaves to that whatever may switch.
         let barge = || {
-            let now = self.word.load(Relaxed);
+            let now = self.flags.load(Relaxed);
             let may = now & WAKING == 0 || !self.turns.is_look_due() || !self.turns.are_long();
             may && self.take(now, Role::Comes)
         };
-        let taken = self.take(seen, Role::Comes) || spin(take) || spin_on_fiber(barge);
+        let taken = self.take(flags, Role::Comes) || spin(take) || spin_on_fiber(barge);
         if taken && self.turns.are_many() && !self.turns.are_long() {
             self.turns.allow_more();
         }
@@ -266,8 +295,8 @@ impl RawMutex {
     }
 
     #[cold]
-    fn unlock_slow(&self) {
-        if self.word.load(Relaxed) & WAKING == 0 {
+    fn unlock_slow(&self, flags: u8) {
+        if flags & WAKING == 0 {
             return self.serve();
         }
         if !self.turns.are_long() {
@@ -276,22 +305,26 @@ impl RawMutex {
             return self.serve();
         }
         // Who comes makes way, if it is near.
-        if self.word.fetch_sub(LOCKED, Release) & WAKING == 0 {
-            self.serve_if_free();
-        }
+        self.free_by_exchange();
+        self.serve_if_free();
     }
 
-    /// The caller has freed the lock, and somebody came meanwhile. Who waits is served by whoever has taken the lock since,
-    /// or has the token, or else by the caller, as the owner.
+    /// The caller has freed the lock, maybe plainly, and somebody came meanwhile: maybe one who has left since, and nobody
+    /// had a heavy fence for those behind it.
+    #[cold]
+    fn look_again(&self) {
+        full_fence();
+        self.serve_if_free();
+    }
+
+    /// Who waits is served by whoever owns the lock or has the token, or else by the caller, as the owner.
     #[cold]
     fn serve_if_free(&self) {
-        let mut now = self.word.load(Relaxed);
-        while now & (LOCKED | WAKING) == 0 && now & QUEUED != 0 {
-            match self.word.compare_exchange_weak(now, now | LOCKED, Acquire, Relaxed) {
-                Ok(_) => return self.serve(),
-                Err(seen) => now = seen,
-            }
+        let nobody_comes = || self.flags.load(Relaxed) & (QUEUED | WAKING) == QUEUED;
+        if !nobody_comes() || !self.take_free() {
+            return;
         }
+        if nobody_comes() { self.serve() } else { self.unlock() }
     }
 
     /// Frees the lock, which the caller owns, with a look at the queue.
@@ -303,37 +336,64 @@ impl RawMutex {
 
     /// Frees the lock or hands it on. The caller owns it and holds the inner lock.
     fn release(&self, queue: &mut Queue<bool>, wakes: &mut Wakes) {
+        let flags = self.flags.load(Relaxed);
         // If it is out still, it has been for too long: nobody but the owner gives it out or counts.
-        let token = self.word.load(Relaxed) & WAKING;
+        let (token, plain) = (flags & WAKING, flags & PLAIN);
         self.turns.begin_again();
-        // Not while the lock is handed on: who has it already, and unlocks, must not free a word that we
+        // Not while the lock is handed on: who has it already, and unlocks, must not change flags that we
         // are about to write.
-        self.word.store(LOCKED | QUEUED, Relaxed);
+        self.flags.store(QUEUED | plain, Relaxed);
         while let Some(starved) = queue.front() {
             let hand = starved || token != 0;
-            let (result, next) = if hand { (HANDED, LOCKED | token) } else { (RETRY, WAKING) };
+            let (result, next) = if hand { (HANDED, token) } else { (RETRY, WAKING) };
             let Some(Ok(wake)) = queue.offer_front(result) else { continue };
             if !hand {
                 self.token.of(wake.as_ref());
                 self.turns.begin();
             }
             wakes.extend(wake);
-            // Until this store the word says that the lock is taken, has waiters, and nobody has the
-            // token: so a waiter that runs already comes to the inner lock, whether it unlocks or tries
-            // again.
-            return self.word.store(next | queued(queue), Release);
+            // Until this store the flags say that there are waiters, and nobody has the token: so a waiter
+            // that runs already comes to the inner lock, whether it unlocks or tries again.
+            self.flags.store(next | plain | queued(queue), Relaxed);
+            if !hand {
+                self.locked.store(FREE, Release);
+            }
+            return;
         }
-        self.word.store(token, Release);
+        self.flags.store(token | plain, Relaxed);
+        self.locked.store(FREE, Release);
+    }
+
+    /// Under the inner lock: the caller of this role will stand in the queue. Returns who sees that.
+    fn queue_up(&self, mut flags: u8, role: Role) -> Seen {
+        let token_comes = loop {
+            let token_comes = role != Role::HasToken && flags & WAKING != 0;
+            let next = if token_comes { flags } else { flags & !(WAKING | PLAIN) } | QUEUED;
+            match self.flags.compare_exchange_weak(flags, next, SeqCst, Relaxed) {
+                Ok(_) => break token_comes,
+                Err(seen) => flags = seen,
+            }
+        };
+        if token_comes {
+            return Seen::ByToken;
+        }
+        self.plain.begin_again();
+        if flags & PLAIN != 0 { Seen::AfterHeavyFence } else { Seen::AfterExchange }
+    }
+
+    /// By one who has queued up at a plain lock: from now on owners see that, or it sees a free lock. Not under the inner lock:
+    /// it takes some microseconds, in which the owner may want that.
+    #[cold]
+    fn end_plain(&self) {
+        // The owner has, and this thread may not have heard of it.
+        asymmetric::register();
+        asymmetric::heavy();
+        self.plain.has_ended();
+        self.serve_if_free();
     }
 }
 
-/// The word after one of this role has taken the free lock; the token goes with who has it.
-#[inline]
-fn taken(now: u32, role: Role) -> u32 {
-    (if role == Role::HasToken { now & !WAKING } else { now }) | LOCKED
-}
-
-fn queued(queue: &Queue<bool>) -> u32 {
+fn queued(queue: &Queue<bool>) -> u8 {
     if queue.is_empty() { 0 } else { QUEUED }
 }
 
@@ -346,10 +406,21 @@ enum Role {
     HasToken,
 }
 
+/// Who sees that somebody has queued up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    ByToken,
+    /// By the owner, who frees the lock by an exchange; or who queues up sees a free lock.
+    AfterExchange,
+    /// The same once that one has the heavy fence.
+    AfterHeavyFence,
+}
+
 /// A wait for the lock.
 struct Enter<'a> {
     lock: &'a RawMutex,
     role: Role,
+    seen: Seen,
 }
 
 impl<'a> Source<'a> for Enter<'a> {
@@ -366,29 +437,30 @@ impl<'a> Source<'a> for Enter<'a> {
     }
 
     fn enter(&mut self, _: &mut Queue<bool>) -> Option<()> {
-        let word = &self.lock.word;
-        let mut now = word.load(Relaxed);
-        loop {
-            let makes_way = self.role == Role::MakesWay && now & WAKING != 0;
-            let takes = now & LOCKED == 0 && !makes_way;
-            let next = match self.role {
-                role if takes => taken(now, role),
-                Role::HasToken => now & !WAKING | QUEUED,
-                _ => now | QUEUED,
-            };
-            match word.compare_exchange_weak(now, next, Acquire, Relaxed) {
-                Ok(_) if takes => break,
-                Ok(_) => return None,
-                Err(seen) => now = seen,
-            }
+        let Enter { lock, role, .. } = *self;
+        let flags = lock.flags.load(Relaxed);
+        let makes_way = role == Role::MakesWay && flags & WAKING != 0;
+        if !makes_way && lock.take(flags, role) {
+            return Some(());
         }
-        self.lock.has_taken(now, self.role);
-        Some(())
+        self.seen = lock.queue_up(flags, role);
+        if self.seen != Seen::AfterExchange {
+            return None;
+        }
+        fence_after_exchange();
+        // Its release looks at the queue, which may be empty.
+        lock.take_free().then_some(())
+    }
+
+    fn entered(&mut self) {
+        if self.seen == Seen::AfterHeavyFence {
+            self.lock.end_plain();
+        }
     }
 
     fn left(&mut self, queue: &mut Queue<bool>, _: bool, _: &mut Wakes) {
         if queue.is_empty() {
-            self.lock.word.fetch_and(!QUEUED, Relaxed);
+            self.lock.flags.fetch_and(!QUEUED, Relaxed);
         }
     }
 }
@@ -396,3 +468,6 @@ impl<'a> Source<'a> for Enter<'a> {
 #[cfg(all(test, loom))]
 #[path = "raw_mutex_models.rs"]
 mod models;
+#[cfg(all(test, not(loom)))]
+#[path = "raw_mutex_tests.rs"]
+mod tests;

@@ -19,6 +19,13 @@ impl Guarded {
         Arc::new(Guarded { lock: RawMutex::new(), count: UnsafeCell::new(0) })
     }
 
+    /// One that is freed plainly.
+    fn plain() -> Arc<Guarded> {
+        let guarded = Guarded::new();
+        guarded.lock.flags.store(PLAIN, Relaxed);
+        guarded
+    }
+
     fn add(&self) {
         // SAFETY: see above.
         self.count.with_mut(|count| unsafe { *count += 1 });
@@ -35,7 +42,8 @@ impl Guarded {
 
     /// All are through: the lock is as new.
     fn check(&self, count: u32) {
-        assert_eq!(self.lock.word.load(Relaxed), 0);
+        assert_eq!(self.lock.locked.load(Relaxed), FREE);
+        assert_eq!(self.lock.flags.load(Relaxed) & !PLAIN, 0);
         // SAFETY: see above.
         self.count.with(|now| assert_eq!(unsafe { *now }, count));
     }
@@ -92,6 +100,43 @@ fn an_owner_overtakes_the_token_and_hands_over() {
     });
 }
 
+/// It is freed plainly when the others come, and has to be freed by an exchange from then on.
+#[test]
+fn two_come_to_a_lock_that_is_freed_plainly() {
+    check(3, || {
+        let guarded = Guarded::plain();
+        let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
+        assert!(guarded.lock_and_add());
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
+        guarded.check(3);
+    });
+}
+
+/// The one with the token finds it taken by an owner that frees it plainly, and goes back to the queue.
+#[test]
+fn a_token_comes_to_a_lock_that_is_freed_plainly() {
+    check(2, || {
+        let guarded = Guarded::plain();
+        let others = [(); 2].map(|()| beside(&guarded, Guarded::lock_and_add));
+        (0..3).for_each(|_| assert!(guarded.lock_and_add()));
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
+        guarded.check(5);
+    });
+}
+
+#[test]
+fn one_who_waits_for_a_lock_that_is_freed_plainly_is_cancelled() {
+    check(2, || {
+        let guarded = Guarded::plain();
+        let gives_up = beside(&guarded, |guarded| cancelled(|| guarded.lock_and_add()));
+        let waits = beside(&guarded, Guarded::lock_and_add);
+        assert!(guarded.lock_and_add());
+        let locked = gives_up.join().unwrap();
+        assert!(waits.join().unwrap());
+        guarded.check(2 + u32::from(locked));
+    });
+}
+
 #[test]
 fn an_owner_makes_way_for_one_that_is_near() {
     check(3, || {
@@ -103,12 +148,36 @@ fn an_owner_makes_way_for_one_that_is_near() {
     });
 }
 
-/// The hand-over reaches a waiter that has not gone to sleep yet, and whose worker the token is near to:
-/// it may be through before the one who hands over has said in the word that it did.
+/// The hand-over past the token reaches a waiter that has not gone to sleep yet: that one, and who has the token, may be
+/// through before the one who hands over has said in the flags that it did.
+#[test]
+fn one_who_is_handed_the_lock_comes_at_once_and_so_does_the_token() {
+    check(4, || {
+        let guarded = Guarded::new();
+        assert!(guarded.lock.lock().is_ok());
+        guarded.lock.flags.store(WAKING, Relaxed);
+        let other = beside(&guarded, |guarded| {
+            let locked = guarded.lock_and_add();
+            // Whose the token is.
+            while !guarded.lock.take(WAKING, Role::HasToken) {
+                thread::yield_now();
+            }
+            guarded.add();
+            guarded.lock.unlock();
+            locked
+        });
+        guarded.add();
+        guarded.lock.serve();
+        assert!(other.join().unwrap());
+        guarded.check(3);
+    });
+}
+
+/// Among those whose worker the token is near to.
 #[test]
 fn one_who_is_near_is_handed_the_lock() {
-    check(3, || {
-        let guarded = Guarded::new();
+    check(2, || {
+        let guarded = Guarded::plain();
         let near_by = |guarded: &Guarded| near(|| guarded.lock_and_add());
         // The others find it taken: who comes to a free lock has models enough.
         assert!(guarded.lock.lock().is_ok());

@@ -1,0 +1,108 @@
+//! Who ends that a lock is freed plainly.
+
+use super::*;
+use crate::primitives::sync::atomic::AtomicU32;
+use crate::sync::plain::{AFTER, AGAIN};
+use std::thread;
+use std::time::Instant;
+
+fn lock_and_unlock(lock: &RawMutex, times: u32) {
+    for _ in 0..times {
+        lock.lock_uncancelled();
+        lock.unlock();
+    }
+}
+
+fn is_plain(lock: &RawMutex) -> bool {
+    lock.flags.load(Relaxed) & PLAIN != 0
+}
+
+/// The calling thread owns the lock until another waits for it.
+fn somebody_waits(lock: &RawMutex) {
+    lock.lock_uncancelled();
+    thread::scope(|scope| {
+        scope.spawn(|| lock_and_unlock(lock, 1));
+        while lock.flags.load(Relaxed) & QUEUED == 0 {
+            thread::yield_now();
+        }
+        assert!(!is_plain(lock), "the owner would not look");
+        lock.unlock();
+    });
+}
+
+#[test]
+fn a_lock_that_nobody_waits_for_becomes_plain_until_somebody_does() {
+    asymmetric::register();
+    if !asymmetric::is_light() {
+        return;
+    }
+    let lock = RawMutex::new();
+    lock_and_unlock(&lock, AFTER);
+    assert!(!is_plain(&lock));
+    lock_and_unlock(&lock, 1);
+    assert!(is_plain(&lock));
+
+    let ended = Instant::now();
+    somebody_waits(&lock);
+    assert!(!is_plain(&lock));
+    while !is_plain(&lock) {
+        lock_and_unlock(&lock, 1);
+        assert!(ended.elapsed() < 10_000 * AGAIN, "never again");
+    }
+}
+
+/// Who waits now and then ends it for the next thousand times; who does so again and again, for ever.
+#[test]
+fn a_lock_that_others_wait_for_does_not_become_plain() {
+    asymmetric::register();
+    let lock = RawMutex::new();
+    for _ in 0..4 {
+        lock_and_unlock(&lock, AFTER / 2);
+        assert!(!is_plain(&lock));
+        somebody_waits(&lock);
+    }
+}
+
+/// As who has spun in vain.
+fn lock_at_the_queue(lock: &RawMutex) {
+    let enter = Enter { lock, role: Role::Comes, seen: Seen::ByToken };
+    let how = Wait { at_once: true, ..Wait::new("mutex") };
+    match wait(enter, Place::Back, false, how) {
+        Waited::Ready(()) | Waited::Woken(HANDED) => {}
+        Waited::Woken(_) => while !lock.take(WAKING, Role::HasToken) {},
+        other => unreachable!("{other:?}"),
+    }
+}
+
+/// Many times plain, and as often another thread comes to the queue just as it is freed: it is not left behind.
+#[test]
+fn who_comes_as_a_plain_lock_is_freed_is_not_left_behind() {
+    const TURNS: u32 = if cfg!(miri) { 10 } else { 20_000 };
+    asymmetric::register();
+    let (lock, turns) = (RawMutex::new(), [0, 0].map(AtomicU32::new));
+    let [begun, ended] = &turns;
+    let others = |word: &AtomicU32, turn| {
+        while !crate::primitives::spin(|| word.load(Acquire) >= turn) {}
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 1..=TURNS {
+                others(begun, turn);
+                lock_at_the_queue(&lock);
+                lock.unlock();
+                ended.store(turn, Release);
+            }
+        });
+        for turn in 1..=TURNS {
+            lock.lock_uncancelled();
+            if asymmetric::is_light() {
+                lock.flags.fetch_or(PLAIN, Relaxed);
+            }
+            begun.store(turn, Release);
+            (0..turn % 32).for_each(|_| std::hint::spin_loop());
+            lock.unlock();
+            others(ended, turn);
+        }
+    });
+    assert_eq!(lock.locked.load(Relaxed), FREE);
+}
