@@ -77,7 +77,7 @@ fn lock_at_the_queue(lock: &RawMutex) {
 /// Many times plain, and as often another thread comes to the queue just as it is freed: it is not left behind.
 #[test]
 fn who_comes_as_a_plain_lock_is_freed_is_not_left_behind() {
-    const TURNS: u32 = if cfg!(miri) { 10 } else { 20_000 };
+    const TURNS: u32 = 20_000;
     asymmetric::register();
     let (lock, turns) = (RawMutex::new(), [0, 0].map(AtomicU32::new));
     let [begun, ended] = &turns;
