@@ -34,6 +34,13 @@ pub(crate) fn surely_light() {
     super::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
+/// The frequent side's store, and [`surely_light`] after it.
+#[inline(always)]
+pub(crate) fn store_lightly(store: impl FnOnce()) {
+    store();
+    surely_light();
+}
+
 /// As [`surely_light`], for who makes up for it where it is not.
 #[inline(always)]
 pub(crate) fn no_more_than_light() {

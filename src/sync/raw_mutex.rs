@@ -174,8 +174,7 @@ impl RawMutex {
             return self.unlock_slow(flags);
         }
         if flags & PLAIN != 0 {
-            self.locked.store(FREE, Release);
-            asymmetric::surely_light();
+            asymmetric::store_lightly(|| self.locked.store(FREE, Release));
         } else {
             if self.plain.is_due() {
                 self.flags.fetch_or(PLAIN, Relaxed);
@@ -320,11 +319,10 @@ impl RawMutex {
     /// Who waits is served by whoever owns the lock or has the token, or else by the caller, as the owner.
     #[cold]
     fn serve_if_free(&self) {
-        let nobody_comes = || self.flags.load(Relaxed) & (QUEUED | WAKING) == QUEUED;
-        if !nobody_comes() || !self.take_free() {
-            return;
+        let nobody_comes = self.flags.load(Relaxed) & (QUEUED | WAKING) == QUEUED;
+        if nobody_comes && self.take_free() {
+            self.serve();
         }
-        if nobody_comes() { self.serve() } else { self.unlock() }
     }
 
     /// Frees the lock, which the caller owns, with a look at the queue.
@@ -337,15 +335,20 @@ impl RawMutex {
     /// Frees the lock or hands it on. The caller owns it and holds the inner lock.
     fn release(&self, queue: &mut Queue<bool>, wakes: &mut Wakes) {
         let flags = self.flags.load(Relaxed);
-        // If it is out still, it has been for too long: nobody but the owner gives it out or counts.
         let (token, plain) = (flags & WAKING, flags & PLAIN);
-        self.turns.begin_again();
+        // Nobody but the owner gives it out or counts; but the caller may have looked at the flags before it was the owner,
+        // or before the one who handed the lock to it was through.
+        let overtaken = token != 0 && self.turns.are_many();
         // Not while the lock is handed on: who has it already, and unlocks, must not change flags that we
         // are about to write.
         self.flags.store(QUEUED | plain, Relaxed);
         while let Some(starved) = queue.front() {
-            let hand = starved || token != 0;
+            let hand = starved || overtaken;
+            if !hand && token != 0 {
+                break;
+            }
             let (result, next) = if hand { (HANDED, token) } else { (RETRY, WAKING) };
+            self.turns.begin_again();
             let Some(Ok(wake)) = queue.offer_front(result) else { continue };
             if !hand {
                 self.token.of(wake.as_ref());
@@ -360,7 +363,7 @@ impl RawMutex {
             }
             return;
         }
-        self.flags.store(token | plain, Relaxed);
+        self.flags.store(token | plain | queued(queue), Relaxed);
         self.locked.store(FREE, Release);
     }
 
