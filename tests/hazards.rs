@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LONG, child, within};
+use common::{LONG, Left, child, within};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -94,19 +94,68 @@ fn a_filter_that_comes_before_volt_costs_nothing_but_time() {
 #[cfg(target_os = "linux")]
 fn a_filter_that_takes_membarrier_away_ends_the_process() {
     let left = child("a_filter_that_takes_membarrier_away_ends_the_process", &[], || {
-        come_for_a_channel(|| {
-            if has_membarrier() {
-                eprintln!("from here on it is forbidden");
-                forbid(libc::SYS_membarrier);
-            }
-        });
+        come_for_a_channel(|| _ = forbid_membarrier());
     });
+    ended_by_membarrier(&left);
+}
+
+/// False if there was none.
+#[cfg(target_os = "linux")]
+fn forbid_membarrier() -> bool {
+    let had = has_membarrier();
+    if had {
+        eprintln!("from here on it is forbidden");
+        forbid(libc::SYS_membarrier);
+    }
+    had
+}
+
+/// If it was there to be forbidden.
+#[cfg(target_os = "linux")]
+fn ended_by_membarrier(left: &Left) {
     if left.text.contains("forbidden") {
         assert!(left.text.contains("volt: the system call membarrier"), "{left:?}");
         assert_eq!(left.signal(), Some(libc::SIGABRT), "{left:?}");
     } else {
         assert!(left.status.success(), "{left:?}");
     }
+}
+
+/// Plain threads alone: one takes a mutex thousands of times, and then has it for as long as `meanwhile` says, while
+/// another waits.
+#[cfg(target_os = "linux")]
+fn come_for_a_mutex(meanwhile: impl FnOnce() -> Duration) {
+    let mutex = volt::sync::Mutex::new(0);
+    (0..10_000).for_each(|_| *mutex.lock().unwrap() += 1);
+    std::thread::scope(|scope| {
+        let guard = mutex.lock().unwrap();
+        let held = meanwhile();
+        scope.spawn(|| *mutex.lock().unwrap() += 1);
+        std::thread::sleep(held);
+        drop(guard);
+    });
+    assert_eq!(*mutex.lock().unwrap(), 10_001);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_filter_that_comes_before_a_mutex_costs_nothing_but_time() {
+    let left = child("a_filter_that_comes_before_a_mutex_costs_nothing_but_time", &[], || {
+        forbid(libc::SYS_membarrier);
+        come_for_a_mutex(|| Duration::from_millis(20));
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
+/// The owner frees it by a plain store, and who waits cannot make sure that it is seen.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_filter_that_takes_membarrier_from_a_mutex_ends_the_process() {
+    let left = child("a_filter_that_takes_membarrier_from_a_mutex_ends_the_process", &[], || {
+        // Nobody survives that time.
+        come_for_a_mutex(|| if forbid_membarrier() { LONG } else { Duration::ZERO });
+    });
+    ended_by_membarrier(&left);
 }
 
 /// A server that answers byte by byte, on the connection of a client that calls `meanwhile` in the middle.
