@@ -6,6 +6,7 @@ use super::state::{Ends, State};
 use super::word::{Outcome, Settle};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Condvar, Mutex};
+use crate::util::back_off::BackOff;
 use std::thread::ThreadId;
 
 /// A thread as a waiter; lives in an `Arc`, so that whoever wakes it late wakes something.
@@ -16,6 +17,8 @@ pub(crate) struct ThreadBlock {
     sleep: Mutex<()>,
     woken: Condvar,
     thread: std::thread::Thread,
+    /// How often it spins for longer before it sleeps; the thread's own.
+    pub(crate) spins: Mutex<BackOff>,
     /// What limits its waits; the thread's own.
     pub(crate) scopes: Scopes,
 }
@@ -27,6 +30,7 @@ impl ThreadBlock {
             sleep: Mutex::new(()),
             woken: Condvar::new(),
             thread: std::thread::current(),
+            spins: Mutex::new(BackOff::default()),
             scopes: Scopes::new(),
         })
     }

@@ -219,7 +219,7 @@ impl Parking {
             Who::Thread(thread) => {
                 let (state, ends) = (thread.state(), wait.ends());
                 if wait.may_be_short() {
-                    spin(|| !state.stays_open(ends));
+                    patience::spin_before_sleep(&thread.spins, || !state.stays_open(ends));
                 }
                 thread.wait(state, ends, wait.deadline)
             }

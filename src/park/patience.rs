@@ -1,8 +1,10 @@
 //! How long one waits on the processor before one waits properly, and how long behind others.
 
 use super::{charge_current, current_fiber};
+use crate::primitives::sync::Mutex;
 use crate::primitives::{self, clock::Moment};
 use crate::scheduler;
+use crate::util::back_off::BackOff;
 use std::time::Duration;
 
 /// How long a waiter that blocks its thread lets others overtake it.
@@ -59,4 +61,46 @@ pub(crate) fn spin_on_fiber(try_once: impl FnMut() -> bool) -> bool {
 #[inline]
 pub(crate) fn spin(try_once: impl FnMut() -> bool) -> bool {
     current_fiber().is_none() && primitives::spin(try_once)
+}
+
+/// As [`spin`], of a plain thread that sleeps if it is in vain; for some ten microseconds more, if that has paid of late.
+pub(super) fn spin_before_sleep(spins: &Mutex<BackOff>, mut try_once: impl FnMut() -> bool) {
+    if primitives::spin(&mut try_once) {
+        return;
+    }
+    let mut spins = spins.lock();
+    if !spins.leaves_out() {
+        spins.tried(primitives::spin_on(try_once));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// How often a thread tries before it sleeps, if that is in vain until it has tried `successful` times.
+    fn tries(spins: &Mutex<BackOff>, successful: u32) -> u32 {
+        let mut tries = 0;
+        spin_before_sleep(spins, || {
+            tries += 1;
+            tries >= successful
+        });
+        tries
+    }
+
+    #[test]
+    fn a_thread_spins_for_longer_as_long_as_that_pays() {
+        let spins = Mutex::new(BackOff::default());
+        let short = {
+            spins.lock().tried(false);
+            tries(&spins, u32::MAX)
+        };
+        assert_eq!(tries(&spins, short), short, "it was not in vain");
+        assert!((0..9).all(|_| tries(&spins, short + 1) == short + 1));
+        assert!(tries(&spins, u32::MAX) > short);
+        assert_eq!(tries(&spins, u32::MAX), short, "left out once");
+        assert!(tries(&spins, u32::MAX) > short);
+        let left_out = (0..).take_while(|_| tries(&spins, u32::MAX) == short).count();
+        assert_eq!(left_out, 3);
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) mod random;
 #[cfg(not(loom))]
 mod spin;
 #[cfg(not(loom))]
-pub(crate) use spin::spin;
+pub(crate) use spin::{spin, spin_on};
 
 #[cfg(not(loom))]
 #[path = "sync_std.rs"]

@@ -1,7 +1,9 @@
 //! How a thread waits for a moment, before it sleeps. A sleep and a wake cost it some ten microseconds, and fifty where
 //! they go by way of an idle processor of a virtual machine.
 
+use super::clock::Moment;
 use super::thread;
+use std::time::Duration;
 
 /// Rounds of a spinning thread; each is twice as long as the one before.
 const ROUNDS: u32 = 7;
@@ -24,6 +26,27 @@ pub(crate) fn spin(mut try_once: impl FnMut() -> bool) -> bool {
     })
 }
 
+/// For so long it goes on, where that has paid: about what a sleep and a wake take of the processors' time.
+const LONGER: Duration = Duration::from_micros(20);
+/// `spin_loop`s between two looks, and looks before it lets others run.
+const SPINS: u32 = 8;
+const LOOKS: u32 = 16;
+
+/// Tries for some microseconds more, where `spin` was in vain.
+pub(crate) fn spin_on(mut try_once: impl FnMut() -> bool) -> bool {
+    let start = Moment::now();
+    while Moment::now().since(start) < LONGER {
+        for _ in 0..LOOKS {
+            (0..SPINS).for_each(|_| std::hint::spin_loop());
+            if try_once() {
+                return true;
+            }
+        }
+        thread::yield_now();
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +67,16 @@ mod tests {
             false
         }));
         assert_eq!(tries, ROUNDS + YIELDS);
+    }
+
+    #[test]
+    fn it_spins_on_until_it_succeeds_or_has_tried_for_longer() {
+        let mut tries = 0;
+        assert!(spin_on(|| {
+            tries += 1;
+            tries == 3
+        }));
+        let start = Moment::now();
+        assert!(!spin_on(|| false) && Moment::now().since(start) >= LONGER);
     }
 }

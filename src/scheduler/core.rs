@@ -1,5 +1,6 @@
 //! What a worker owns: its queues, its bed, its counters, its stacks.
 
+use super::answer::Answers;
 use super::bed::Slept;
 use super::brief::Call;
 use super::deadlock::Looks;
@@ -87,6 +88,7 @@ pub(super) struct Own {
     pub(super) steals: Steals,
     pub(super) sharing: Sharing,
     pub(super) vigil: Vigil,
+    pub(super) answers: Answers,
     pub(super) spins: Spins,
     pub(super) invites: Invites,
 }
@@ -128,6 +130,7 @@ impl Core {
                 steals: Steals::new(),
                 sharing: Sharing::new(),
                 vigil: Vigil::default(),
+                answers: Answers::default(),
                 spins: Spins::default(),
                 invites: Invites::new(),
             }),

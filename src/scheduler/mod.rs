@@ -5,8 +5,8 @@
 //! begins in `schedule.rs`; where a worker looks for work, in `worker.rs`; how a fiber is left, in
 //! `switch.rs`.
 
+mod answer;
 mod assist;
-mod back_off;
 mod bed;
 mod brief;
 mod census;

@@ -16,12 +16,12 @@
 //! an account each, since the latter often come too late where the former do not. Who has come stays awake for a while
 //! (`vigil.rs`).
 
-use super::back_off::BackOff;
 use super::core::Core;
 use super::worker::Worker;
 use crate::fiber::FiberPtr;
 use crate::primitives::clock::{in_stamps, stamp};
 use crate::primitives::sync::atomic::Ordering;
+use crate::util::back_off::BackOff;
 use std::time::Duration;
 
 /// For so long at least the waker must go on: twice as long as it takes another to wake up, where processors do not sleep

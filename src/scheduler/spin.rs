@@ -20,12 +20,12 @@
 //! and 6.2 -> 0.62, 1.11, 2.12 and 3.13 us an item (Go 1.40, 2.08, 3.05, 3.46); ten fibers that hold a lock for 0.5, 1 and 2 us and
 //! compute for as long 1.09, 2.13, 4.6 -> 0.69, 1.26, 2.22 (Go 0.97, 1.60, 2.71), two of them with 5 us 7.3 -> 5.2 (Go 5.6).
 
-use super::back_off::BackOff;
 use super::core::Core;
 use super::switch::Post;
 use super::worker::Worker;
 use crate::primitives::clock::{from_stamps, in_stamps, stamp};
 use crate::primitives::sync::atomic::Ordering;
+use crate::util::back_off::BackOff;
 use std::ptr;
 use std::time::Duration;
 

@@ -13,11 +13,11 @@
 //! Measured on two workers: that lock 40 -> 23 us a turn (Go 26), with 5 and 5 us 10.2 -> 7.0 (Go 6.9), stages of 5 and 10 us
 //! 10.3 -> 5.3 and 15 -> 10.3 us an item (Go 9.5 and 17).
 
-use super::back_off::BackOff;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
+use crate::util::back_off::BackOff;
 use std::time::Duration;
 
 const AWAKE: Duration = Duration::from_micros(50);
@@ -103,17 +103,27 @@ impl Worker<'_> {
 
     /// Looks on for a while instead of going to bed, if that has paid of late; says whether there is anything to do now.
     pub(super) fn stays_awake(&self, done: &dyn Fn() -> bool) -> bool {
+        if self.has_only_its_mail() {
+            return false;
+        }
         let dispatched = self.held().stats.dispatched.get();
-        self.searching.get()
-            && !self.has_only_its_mail()
-            && self.own().vigil.begins(Moment::now(), dispatched)
-            && self.keeps_vigil(done)
+        let called = self.searching.get() && self.own().vigil.begins(Moment::now(), dispatched);
+        let answers = self.own().answers.begins() && self.is_searcher();
+        (called || answers) && self.keeps_vigil(called, answers, done)
+    }
+
+    /// Searches from now on, if it does not yet and may. (One that has nobody to steal from does not.)
+    fn is_searcher(&self) -> bool {
+        let searches = self.searching.get() || self.shared.idle.begin_search();
+        self.searching.set(searches);
+        searches
     }
 
     /// The worker goes to bed, whatever the last vigil has found.
     pub(super) fn ends_vigils(&self, now: Moment) {
         let dispatched = self.held().stats.dispatched.get();
         self.own().vigil.settle(now, dispatched);
+        self.own().answers.forget();
     }
 
     /// It has slept for so long. What was said before a long sleep is no longer so.
@@ -125,7 +135,7 @@ impl Worker<'_> {
     }
 
     #[cold]
-    fn keeps_vigil(&self, done: &dyn Fn() -> bool) -> bool {
+    fn keeps_vigil(&self, called: bool, answers: bool, done: &dyn Fn() -> bool) -> bool {
         let start = Moment::now();
         self.end_tick(self.held(), start);
         // What it looks on for is no fiber's time.
@@ -142,7 +152,12 @@ impl Worker<'_> {
         }
         let own = self.own();
         let (waited, dispatched) = (now.since(start), self.held().stats.dispatched.get());
-        own.vigil.ends(found.then_some(Found { at: now, waited, dispatched }));
+        if called {
+            own.vigil.ends(found.then_some(Found { at: now, waited, dispatched }));
+        }
+        if answers {
+            own.answers.ends(found.then_some(waited));
+        }
         own.tick.begin(Moment::now());
         found
     }

@@ -1,5 +1,6 @@
 //! Pure structures: no threads, no clock reads, no knowledge of fibers.
 
+pub(crate) mod back_off;
 pub(crate) mod bitmap;
 pub(crate) mod chunks;
 pub(crate) mod drop_all;

@@ -2,6 +2,7 @@
 //! time.
 
 mod aged;
+mod answer;
 mod ends;
 mod hand_off;
 mod hold_off;

@@ -5,7 +5,7 @@ const MOST: u32 = 63;
 
 /// What has not paid is left out once, then 3 times, 7, and up to [`MOST`]; what has paid is tried again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BackOff {
+pub(crate) struct BackOff {
     /// So many times more.
     left: u32,
     /// So many times after the last try.
@@ -14,13 +14,13 @@ pub(super) struct BackOff {
 
 impl BackOff {
     /// It was tried, and has paid or not.
-    pub(super) fn tried(&mut self, paid: bool) {
+    pub(crate) fn tried(&mut self, paid: bool) {
         self.last = if paid { 0 } else { MOST.min(2 * self.last + 1) };
         self.left = self.last;
     }
 
     /// Is it left out this time?
-    pub(super) fn leaves_out(&mut self) -> bool {
+    pub(crate) fn leaves_out(&mut self) -> bool {
         let left_out = self.left > 0;
         self.left -= u32::from(left_out);
         left_out
