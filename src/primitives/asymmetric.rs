@@ -12,16 +12,21 @@
 //! no fences by contract. So the process ends there: to go on would be to break a lock, and to panic, with
 //! locks held, to leave others waiting for ever.
 
-use super::sync::atomic::{AtomicBool, Ordering};
+use super::sync::atomic::{AtomicU8, Ordering};
 use super::sync::full_fence;
 
-/// The kernel does the frequent side's part. Set at most once, before any thread relies on it.
-static EXPEDITED: AtomicBool = AtomicBool::new(false);
+const UNKNOWN: u8 = 0;
+/// The kernel does the frequent side's part.
+const EXPEDITED: u8 = 1;
+const FULL: u8 = 2;
+
+/// Known once, before any thread relies on it, and the same from then on.
+static KIND: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// The frequent side's fence, between its store and its load.
 #[inline(always)]
 pub(crate) fn light() {
-    if EXPEDITED.load(Ordering::Relaxed) {
+    if is_light() {
         super::sync::atomic::compiler_fence(Ordering::SeqCst);
     } else {
         full_fence();
@@ -34,13 +39,6 @@ pub(crate) fn surely_light() {
     super::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// The frequent side's store, and [`surely_light`] after it.
-#[inline(always)]
-pub(crate) fn store_lightly(store: impl FnOnce()) {
-    store();
-    surely_light();
-}
-
 /// As [`surely_light`], for who makes up for it where it is not.
 #[inline(always)]
 pub(crate) fn no_more_than_light() {
@@ -48,23 +46,30 @@ pub(crate) fn no_more_than_light() {
 }
 
 /// Does the frequent side pay nothing?
+#[inline(always)]
 pub(crate) fn is_light() -> bool {
-    EXPEDITED.load(Ordering::Relaxed)
+    KIND.load(Ordering::Relaxed) == EXPEDITED
 }
 
 /// The rare side's fence; a system call. Ends the process where that has been forbidden since the start.
 #[cold]
 pub(crate) fn heavy() {
     full_fence();
-    if EXPEDITED.load(Ordering::Relaxed) {
+    if is_light() {
         expedite();
     }
 }
 
-/// Asks the kernel for its part. Called before the threads start that use the fences.
+/// Asks the kernel for its part, once. Until somebody has, light fences are full. In a process that has threads already
+/// it may take milliseconds.
+///
+/// Threads that ask at the same time do not wait for each other, since in the child of a fork they would wait for ever.
+/// Whoever has an answer first decides.
 pub(crate) fn register() {
-    static REGISTERED: super::sync::OnceLock<()> = super::sync::OnceLock::new();
-    REGISTERED.get_or_init(|| EXPEDITED.store(registered(), Ordering::Relaxed));
+    if KIND.load(Ordering::Relaxed) == UNKNOWN {
+        let kind = if registered() { EXPEDITED } else { FULL };
+        _ = KIND.compare_exchange(UNKNOWN, kind, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]

@@ -2,12 +2,11 @@
 //!
 //! That saves a locked instruction each time, some 4 ns, and its end is a heavy fence: 11 us of the one who asks for it, and 7 of
 //! each other processor that runs a thread of this process (Zen 5, measured). So a lock becomes plain after [`AFTER`] times for
-//! which nobody waited for its owner, and not before [`AGAIN`] has passed since it was: however many processors are
-//! interrupted for it, it is about a hundredth of their time at most, for each lock.
+//! which nobody waited for its owner, and not before [`AGAIN`] has passed since it was, nor since any other lock of the
+//! process became so: however many locks and processors there are, it is about a hundredth of their time at most.
 //!
-//! Written by the owner, and under the inner lock: hints, upon which every decision is sound.
+//! What is counted is the owner's to write, or of who has queued up; stamps are whoever's. Hints, upon which every decision is sound.
 
-use crate::primitives::asymmetric;
 use crate::primitives::clock::{in_stamps, stamp};
 use crate::primitives::sync::atomic::Ordering::Relaxed;
 use crate::primitives::sync::hint::{AtomicU32, AtomicU64};
@@ -15,6 +14,9 @@ use std::time::Duration;
 
 pub(super) const AFTER: u32 = if cfg!(loom) { 2 } else { 4096 };
 pub(super) const AGAIN: Duration = Duration::from_millis(1);
+
+/// When some lock became plain last: a stamp.
+static BEGAN: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug)]
 pub(super) struct Plain {
@@ -33,7 +35,7 @@ impl Plain {
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         match self.left.load(Relaxed) {
-            0 => self.is_worth_it(),
+            0 => self.is_worth_it(&BEGAN),
             left => {
                 self.left.store(left - 1, Relaxed);
                 false
@@ -42,12 +44,13 @@ impl Plain {
     }
 
     #[cold]
-    fn is_worth_it(&self) -> bool {
+    fn is_worth_it(&self, began: &AtomicU64) -> bool {
         self.begin_again();
-        // One that comes from another processor may be ahead of this one's.
-        let since = stamp().wrapping_sub(self.ended.load(Relaxed));
-        let long = cfg!(loom) || (in_stamps(AGAIN)..u64::MAX / 2).contains(&since);
-        long && fences_are_light()
+        let due = cfg!(loom) || is_long_ago(&self.ended) && is_long_ago(began);
+        if due {
+            began.store(stamp(), Relaxed);
+        }
+        due
     }
 
     /// Somebody waits for the owner.
@@ -61,43 +64,77 @@ impl Plain {
     }
 }
 
-/// Also in a process that has no runtime.
-fn fences_are_light() -> bool {
-    asymmetric::register();
-    asymmetric::is_light()
+/// Was that [`AGAIN`] before now? A stamp that seems to come is one of another processor's, of a moment ago, or was counted
+/// from another beginning: then that is now.
+fn is_long_ago(stamped: &AtomicU64) -> bool {
+    let now = stamp();
+    let since = now.wrapping_sub(stamped.load(Relaxed));
+    if since > u64::MAX / 2 {
+        stamped.store(now, Relaxed);
+    }
+    (in_stamps(AGAIN)..=u64::MAX / 2).contains(&since)
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::primitives::tsc;
 
-    /// How often the lock is freed by an exchange from now on, `most` times at most.
-    fn exchanges(plain: &Plain, most: u32) -> u32 {
-        (0..most).take_while(|_| !plain.is_due()).count() as u32
+    const LONG_AGO: u64 = 2 * in_stamps(AGAIN);
+
+    /// `times` times freed by an exchange, in a process where a lock became plain at `began`: when does it become so?
+    fn due(plain: &Plain, times: u32, began: u64) -> Option<u32> {
+        let began = AtomicU64::new(began);
+        (0..times).find(|_| match plain.left.load(Relaxed) {
+            0 => plain.is_worth_it(&began),
+            _ => plain.is_due(),
+        })
     }
 
-    /// Where light fences are full an exchange is as cheap.
     #[test]
-    fn it_is_due_after_so_many_times_where_fences_are_light() {
+    fn it_is_due_after_so_many_times() {
         let plain = Plain::new();
-        let times = if fences_are_light() { AFTER } else { 2 * AFTER };
-        assert_eq!(exchanges(&plain, 2 * AFTER), times);
-
-        let plain = Plain::new();
-        exchanges(&plain, AFTER / 2);
+        assert_eq!(due(&plain, 2 * AFTER, 0), Some(AFTER));
+        assert_eq!(due(&plain, 2 * AFTER, 0), Some(AFTER));
+        assert_eq!(due(&plain, AFTER / 2, 0), None);
         plain.begin_again();
-        assert_eq!(exchanges(&plain, AFTER), AFTER, "somebody waited");
+        assert_eq!(due(&plain, 2 * AFTER, 0), Some(AFTER), "somebody waited");
+    }
+
+    /// Unless the system takes the processor away just then.
+    fn at_once(is_due: impl Fn(u64) -> bool) -> bool {
+        tsc::prepare();
+        (0..100).all(|_| is_due(stamp()))
     }
 
     #[test]
-    fn it_is_not_due_again_at_once() {
-        crate::primitives::tsc::prepare();
-        let stays = || {
-            let plain = Plain::new();
-            plain.has_ended();
-            exchanges(&plain, AFTER + 1) > AFTER
+    fn it_is_not_due_soon_after_it_was_plain_or_another_one_became_so() {
+        let due_after = |ended, began| {
+            let plain = Plain { left: AtomicU32::new(0), ended: AtomicU64::new(ended) };
+            plain.is_worth_it(&AtomicU64::new(began))
         };
-        // Unless the system takes the processor away just then.
-        assert!((0..100).any(|_| stays()));
+        assert!(!at_once(|now| due_after(now, 0)));
+        assert!(!at_once(|now| due_after(0, now)));
+        assert!(at_once(|now| due_after(now - LONG_AGO, now - LONG_AGO)));
+    }
+
+    #[test]
+    fn the_next_one_has_to_wait() {
+        let twice = |now| {
+            let began = AtomicU64::new(now - LONG_AGO);
+            let is_due =
+                || Plain { left: AtomicU32::new(0), ended: AtomicU64::new(0) }.is_worth_it(&began);
+            is_due() && is_due()
+        };
+        assert!(!at_once(twice));
+    }
+
+    /// The clock, that stamps were taken from before a runtime was there, may be ahead of the counter by hours.
+    #[test]
+    fn what_was_stamped_by_another_clock_is_now() {
+        tsc::prepare();
+        let stamped = AtomicU64::new(stamp() + (1 << 50));
+        assert!(!is_long_ago(&stamped));
+        assert!(stamp().wrapping_sub(stamped.load(Relaxed)) < u64::MAX / 2);
     }
 }

@@ -67,7 +67,9 @@
 //! # Races
 //!
 //! - *Unlock against queueing up*: see above. Mostly a look before the lock is freed sees `QUEUED`, and then it is not
-//!   freed first. The last look of who queues up is under the inner lock, which whoever serves the queue has to take.
+//!   freed first. The last look of who queues up is under the inner lock, which whoever serves the queue has to take; but
+//!   that of who ends the plain state comes after its heavy fence, some microseconds later. Until then it may be the
+//!   only one who sees that the lock is free, or be handed it.
 //! - *Becoming plain against queueing up.* Both are exchanges of the flags. If `PLAIN` came first, who queues up sees
 //!   it, clears it and has the heavy fence; but not if the token is out, with which a lock may be plain while others
 //!   wait. Else the owner has read `QUEUED` with its own exchange, and so has whoever owns the lock later.
@@ -174,12 +176,18 @@ impl RawMutex {
             return self.unlock_slow(flags);
         }
         if flags & PLAIN != 0 {
-            asymmetric::store_lightly(|| self.locked.store(FREE, Release));
+            self.locked.store(FREE, Release);
+            asymmetric::surely_light();
         } else {
-            if self.plain.is_due() {
+            let due = self.plain.is_due();
+            if due && asymmetric::is_light() {
                 self.flags.fetch_or(PLAIN, Relaxed);
             }
             self.free_by_exchange();
+            if due {
+                // Not with the lock: it may take milliseconds. A process without a runtime has not asked yet.
+                asymmetric::register();
+            }
         }
         if self.flags.load(Relaxed) != flags {
             self.look_again();
@@ -388,7 +396,7 @@ impl RawMutex {
     /// it takes some microseconds, in which the owner may want that.
     #[cold]
     fn end_plain(&self) {
-        // The owner has, and this thread may not have heard of it.
+        // Somebody has, and this thread may not have heard of it.
         asymmetric::register();
         asymmetric::heavy();
         self.plain.has_ended();

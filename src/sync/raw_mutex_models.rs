@@ -134,20 +134,11 @@ fn a_token_comes_to_a_lock_that_is_freed_plainly() {
     model(2, Guarded::plain, three_times, &[once, once]);
 }
 
-#[test]
-fn one_who_waits_for_a_lock_that_is_freed_plainly_is_cancelled() {
-    model(2, Guarded::plain, once, &[at_once, once]);
-}
-
-/// The owner has looked at the flags, and frees it plainly when the one who has ended that is gone. Who comes after that one
+/// The owner may have looked at the flags, and frees it plainly when the one who has ended that is gone. Who comes after that one
 /// has a fence for owners that free it by an exchange.
 #[test]
 fn who_has_ended_the_plain_state_is_gone_before_the_owner_frees_it() {
-    let new = || {
-        asymmetric::one_heavy_at_most();
-        Guarded::plain()
-    };
-    model(3, new, once, &[at_once, once]);
+    model(3, Guarded::plain, once, &[at_once, once]);
 }
 
 #[test]

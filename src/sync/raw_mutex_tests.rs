@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::primitives::sync::atomic::AtomicU32;
+use crate::primitives::tsc;
 use crate::sync::plain::{AFTER, AGAIN};
 use std::thread;
 use std::time::Instant;
@@ -15,6 +16,16 @@ fn lock_and_unlock(lock: &RawMutex, times: u32) {
 
 fn is_plain(lock: &RawMutex) -> bool {
     lock.flags.load(Relaxed) & PLAIN != 0
+}
+
+/// Unless fences are full.
+fn becomes_plain(lock: &RawMutex) {
+    let begin = Instant::now();
+    asymmetric::register();
+    while !is_plain(lock) && asymmetric::is_light() {
+        lock_and_unlock(lock, 1);
+        assert!(begin.elapsed() < 10_000 * AGAIN, "never");
+    }
 }
 
 /// The calling thread owns the lock until another waits for it.
@@ -33,21 +44,47 @@ fn somebody_waits(lock: &RawMutex) {
 #[test]
 fn a_lock_that_nobody_waits_for_becomes_plain_until_somebody_does() {
     let lock = RawMutex::new();
+    tsc::prepare();
     lock_and_unlock(&lock, AFTER);
     assert!(!is_plain(&lock));
-    lock_and_unlock(&lock, 1);
-    assert_eq!(is_plain(&lock), asymmetric::is_light());
+    becomes_plain(&lock);
     if !is_plain(&lock) {
         return;
     }
 
+    // As long ago as it takes for other locks.
+    thread::sleep(2 * AGAIN);
     let ended = Instant::now();
     somebody_waits(&lock);
-    assert!(!is_plain(&lock));
-    while !is_plain(&lock) {
-        lock_and_unlock(&lock, 1);
-        assert!(ended.elapsed() < 10_000 * AGAIN, "never again");
-    }
+    lock_and_unlock(&lock, AFTER + 1);
+    assert!(!is_plain(&lock) || ended.elapsed() >= AGAIN, "at once");
+    becomes_plain(&lock);
+    assert!(is_plain(&lock));
+}
+
+/// Whoever comes while the token is out need not be seen by the owner.
+#[test]
+fn a_lock_that_others_wait_for_behind_the_token_stays_plain() {
+    let lock = RawMutex::new();
+    lock.lock_uncancelled();
+    asymmetric::register();
+    let plain = if asymmetric::is_light() { PLAIN } else { 0 };
+    lock.flags.store(WAKING | plain, Relaxed);
+    lock.turns.begin();
+    let seen = thread::scope(|scope| {
+        scope.spawn(|| lock_and_unlock(&lock, 1));
+        while lock.flags.load(Relaxed) & QUEUED == 0 {
+            thread::yield_now();
+        }
+        let seen = lock.flags.load(Relaxed);
+        lock.unlock();
+        // As who has the token.
+        assert!(lock.take(WAKING, Role::HasToken));
+        lock.unlock();
+        seen
+    });
+    assert_eq!(seen, QUEUED | WAKING | plain);
+    assert_eq!(lock.flags.load(Relaxed), plain);
 }
 
 /// Who waits now and then ends it for the next thousands of times; who does so again and again, for ever.
