@@ -78,6 +78,7 @@ pub const ALL: &[&Case] = &[
     &exchange::CASE,
     &outside::CASE,
     &outside_join::CASE,
+    &outside_join::EXCHANGE,
     &upload::CASE,
     &download::ONE,
     &download::FEW,
