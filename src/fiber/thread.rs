@@ -6,7 +6,7 @@ use super::state::{Ends, State};
 use super::word::{Outcome, Settle};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Condvar, Mutex};
-use crate::util::back_off::BackOff;
+use crate::util::odds::Odds;
 use std::thread::ThreadId;
 
 /// A thread as a waiter; lives in an `Arc`, so that whoever wakes it late wakes something.
@@ -17,8 +17,8 @@ pub(crate) struct ThreadBlock {
     sleep: Mutex<()>,
     woken: Condvar,
     thread: std::thread::Thread,
-    /// How often it spins for longer before it sleeps; the thread's own.
-    pub(crate) spins: Mutex<BackOff>,
+    /// Whether it spins for longer before it sleeps; the thread's own.
+    pub(crate) spins: Mutex<Odds>,
     /// What limits its waits; the thread's own.
     pub(crate) scopes: Scopes,
 }
@@ -30,7 +30,7 @@ impl ThreadBlock {
             sleep: Mutex::new(()),
             woken: Condvar::new(),
             thread: std::thread::current(),
-            spins: Mutex::new(BackOff::default()),
+            spins: Mutex::new(Odds::default()),
             scopes: Scopes::new(),
         })
     }

@@ -219,7 +219,8 @@ impl Parking {
             Who::Thread(thread) => {
                 let (state, ends) = (thread.state(), wait.ends());
                 if wait.may_be_short() {
-                    patience::spin_before_sleep(&thread.spins, || !state.stays_open(ends));
+                    let ended = || !state.stays_open(ends);
+                    patience::spin_before_sleep(&thread.spins, wait.deadline, ended);
                 }
                 thread.wait(state, ends, wait.deadline)
             }
@@ -466,7 +467,7 @@ pub(crate) fn is_beside_workers() -> bool {
 
 /// Sleeps until `deadline`, or until the sleep is cancelled.
 pub(crate) fn sleep_until(deadline: Moment) -> Outcome {
-    let wait = Wait { deadline: Some(deadline), ..Wait::cancellable("sleep") };
+    let wait = Wait { deadline: Some(deadline), at_once: true, ..Wait::cancellable("sleep") };
     Parking::begin().park(wait)
 }
 

@@ -1,21 +1,19 @@
 //! The pair of fences under loom, which knows no kernel.
 //!
 //! Each light fence lies before or after each heavy one, and nothing more is said of it: with a full fence of
-//! somebody else's it makes no pair. So each of the two changes one word; who comes later sees what was done before the other one.
-//! (And light ones see each other in order, which the processor does not promise.)
+//! somebody else's, or another light one, it makes no pair. So each leaves word for those of the other kind, and takes theirs: of a
+//! light and a heavy one whoever comes later sees what was done before the other one.
 
 use super::sync::atomic::{AtomicUsize, Ordering};
 
 loom::lazy_static! {
-    static ref FENCES: AtomicUsize = AtomicUsize::new(0);
-}
-
-fn fence() {
-    FENCES.fetch_add(1, Ordering::AcqRel);
+    static ref LIGHT: AtomicUsize = AtomicUsize::new(0);
+    static ref HEAVY: AtomicUsize = AtomicUsize::new(0);
 }
 
 pub(crate) fn light() {
-    fence();
+    LIGHT.fetch_add(1, Ordering::Release);
+    HEAVY.fetch_add(0, Ordering::Acquire);
 }
 
 pub(crate) fn surely_light() {
@@ -31,7 +29,8 @@ pub(crate) fn is_light() -> bool {
 
 pub(crate) fn heavy() {
     super::sync::full_fence();
-    fence();
+    HEAVY.fetch_add(1, Ordering::Release);
+    LIGHT.fetch_add(0, Ordering::Acquire);
     super::sync::full_fence();
 }
 

@@ -32,10 +32,10 @@ const LONGER: Duration = Duration::from_micros(20);
 const SPINS: u32 = 8;
 const LOOKS: u32 = 16;
 
-/// Tries for some microseconds more, where `spin` was in vain.
-pub(crate) fn spin_on(mut try_once: impl FnMut() -> bool) -> bool {
-    let start = Moment::now();
-    while Moment::now().since(start) < LONGER {
+/// Tries for some microseconds more, where `spin` was in vain; at `deadline` not any longer.
+pub(crate) fn spin_on(deadline: Moment, mut try_once: impl FnMut() -> bool) -> bool {
+    let end = deadline.min(Moment::now().saturating_add(LONGER));
+    loop {
         for _ in 0..LOOKS {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
             if try_once() {
@@ -43,8 +43,10 @@ pub(crate) fn spin_on(mut try_once: impl FnMut() -> bool) -> bool {
             }
         }
         thread::yield_now();
+        if Moment::now() >= end {
+            return try_once();
+        }
     }
-    false
 }
 
 #[cfg(test)]
@@ -71,12 +73,25 @@ mod tests {
 
     #[test]
     fn it_spins_on_until_it_succeeds_or_has_tried_for_longer() {
-        let mut tries = 0;
-        assert!(spin_on(|| {
-            tries += 1;
-            tries == 3
-        }));
+        for successful in [1, LOOKS, LOOKS + 1] {
+            let mut tries = 0;
+            let succeeds = || {
+                tries += 1;
+                tries == successful
+            };
+            assert!(
+                spin_on(Moment::PAST, succeeds),
+                "the last look comes after others had the processor"
+            );
+            assert_eq!(tries, successful);
+        }
         let start = Moment::now();
-        assert!(!spin_on(|| false) && Moment::now().since(start) >= LONGER);
+        assert!(!spin_on(Moment::NEVER, || false) && Moment::now().since(start) >= LONGER);
+        let mut tries = 0;
+        assert!(!spin_on(Moment::PAST, || {
+            tries += 1;
+            false
+        }));
+        assert_eq!(tries, LOOKS + 1);
     }
 }

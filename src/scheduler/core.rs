@@ -1,9 +1,9 @@
 //! What a worker owns: its queues, its bed, its counters, its stacks.
 
-use super::answer::Answers;
 use super::bed::Slept;
 use super::brief::Call;
 use super::deadlock::Looks;
+use super::follow_up::FollowUps;
 use super::gate::Gate;
 use super::hold_off::Patience;
 use super::invite::Invites;
@@ -88,7 +88,7 @@ pub(super) struct Own {
     pub(super) steals: Steals,
     pub(super) sharing: Sharing,
     pub(super) vigil: Vigil,
-    pub(super) answers: Answers,
+    pub(super) follow_ups: FollowUps,
     pub(super) spins: Spins,
     pub(super) invites: Invites,
 }
@@ -130,7 +130,7 @@ impl Core {
                 steals: Steals::new(),
                 sharing: Sharing::new(),
                 vigil: Vigil::default(),
-                answers: Answers::default(),
+                follow_ups: FollowUps::default(),
                 spins: Spins::default(),
                 invites: Invites::new(),
             }),

@@ -50,6 +50,11 @@ impl Idle {
         Self::searching(self.counts.load(Ordering::Relaxed)) > 0
     }
 
+    /// Does no worker search but the caller, who does or not? A hint.
+    pub(crate) fn is_left_to(&self, searcher: bool) -> bool {
+        Self::searching(self.counts.load(Ordering::Relaxed)) <= i32::from(searcher)
+    }
+
     /// Does anybody run fibers?
     pub(crate) fn is_anybody_busy(&self) -> bool {
         let counts = self.counts.load(Ordering::Relaxed);

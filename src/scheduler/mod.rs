@@ -5,7 +5,6 @@
 //! begins in `schedule.rs`; where a worker looks for work, in `worker.rs`; how a fiber is left, in
 //! `switch.rs`.
 
-mod answer;
 mod assist;
 mod bed;
 mod brief;
@@ -16,6 +15,7 @@ mod cores;
 mod crew;
 mod deadlock;
 mod finish;
+mod follow_up;
 mod gate;
 mod hand_off;
 mod heirs;

@@ -22,20 +22,7 @@ pub(crate) fn wake(wake: Wake) {
     match wake {
         // SAFETY: a `Wake` is the right to enqueue the fiber, once.
         Wake::Fiber(fiber) => unsafe { schedule(fiber) },
-        Wake::Thread(thread) => {
-            thread.wake();
-            expects_answer();
-        }
-    }
-}
-
-/// The caller has woken a plain thread: if it is a worker, that may have something for it soon.
-#[cold]
-fn expects_answer() {
-    // SAFETY: valid until the next switch; none comes here.
-    let worker = unsafe { Worker::current().as_ref() };
-    if let Some((worker, core)) = worker.and_then(|worker| Some((worker, worker.core()?))) {
-        worker.own_in(core).answers.expect();
+        Wake::Thread(thread) => thread.wake(),
     }
 }
 

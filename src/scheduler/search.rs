@@ -186,6 +186,7 @@ impl Worker<'_> {
         let own = self.own();
         own.mail_first = !own.mail_first;
         let (mailbox, injector) = (&self.held().mailbox, &self.shared.injector);
+        own.follow_ups.expect();
         match own.mail_first {
             true => mailbox.pop().or_else(|| injector.pop()),
             false => injector.pop().or_else(|| mailbox.pop()),
@@ -193,7 +194,17 @@ impl Worker<'_> {
     }
 
     fn take_from_mailbox(&self) -> Option<FiberPtr> {
-        self.held().mailbox.pop()
+        let fiber = self.held().mailbox.pop();
+        if fiber.is_some() {
+            self.own().follow_ups.expect();
+        }
+        fiber
+    }
+
+    /// Does anything stand in the injector, or in this worker's mailbox, that is no other one's overflow?
+    pub(super) fn is_given_something(&self) -> bool {
+        let injector = &self.shared.injector;
+        !injector.is_empty() && injector.overflow_of().is_none() || !self.held().mailbox.is_empty()
     }
 
     /// Takes a batch: the first to run, the others into the ring.
@@ -219,6 +230,9 @@ impl Worker<'_> {
         let len = injector.len();
         if len == 0 || room == 0 {
             return Batch::new();
+        }
+        if injector.overflow_of().is_none() {
+            self.own().follow_ups.expect();
         }
         let share = (len / self.shared.config.workers).clamp(BATCH_LEAST, locked_queue::MOST);
         let batch = injector.take(share.min(room));

@@ -8,11 +8,15 @@
 //! as a searcher for [`AWAKE`], about as long as that wake took: whoever does not know how long a wait will be waits
 //! for at most twice as long as one who knows. If nothing came, or what came kept it busy for less than half the time that it had
 //! waited, the vigil was in vain, and it goes to bed at once the next times that it is called, once after the first such vigil, and
-//! up to 63 times (`back_off.rs`). Sockets and timers get a turn every [`TURN`], since nobody else may be in the poller.
+//! up to 63 times (`back_off.rs`). Sockets and timers get a turn every [`TURN`], since nobody else may be in the poller, also
+//! where many short vigils follow each other.
+//!
+//! Others keep vigils too (`follow_up.rs`).
 //!
 //! Measured on two workers: that lock 40 -> 23 us a turn (Go 26), with 5 and 5 us 10.2 -> 7.0 (Go 6.9), stages of 5 and 10 us
 //! 10.3 -> 5.3 and 15 -> 10.3 us an item (Go 9.5 and 17).
 
+use super::follow_up::End;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::primitives::clock::Moment;
@@ -35,6 +39,8 @@ pub(super) struct Vigil {
     /// What the last one found to do, until it is known what that was worth.
     found: Option<Found>,
     back_off: BackOff,
+    /// When sockets and timers had their last turn in one.
+    turn: Moment,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,55 +114,68 @@ impl Worker<'_> {
         }
         let dispatched = self.held().stats.dispatched.get();
         let called = self.searching.get() && self.own().vigil.begins(Moment::now(), dispatched);
-        let answers = self.own().answers.begins() && self.is_searcher();
-        (called || answers) && self.keeps_vigil(called, answers, done)
+        let expects = self.own().follow_ups.begin() && self.searches_alone();
+        (called || expects) && self.keeps_vigil(called, expects, done)
     }
 
-    /// Searches from now on, if it does not yet and may. (One that has nobody to steal from does not.)
-    fn is_searcher(&self) -> bool {
-        let searches = self.searching.get() || self.shared.idle.begin_search();
-        self.searching.set(searches);
-        searches
+    /// Searches from now on, if nobody else does. (One that has nobody to steal from did not.)
+    fn searches_alone(&self) -> bool {
+        let (idle, searches) = (&self.shared.idle, self.searching.get());
+        if !idle.is_left_to(searches) {
+            return false;
+        }
+        if !searches {
+            idle.begin_search_now();
+            self.searching.set(true);
+        }
+        true
     }
 
     /// The worker goes to bed, whatever the last vigil has found.
     pub(super) fn ends_vigils(&self, now: Moment) {
         let dispatched = self.held().stats.dispatched.get();
         self.own().vigil.settle(now, dispatched);
-        self.own().answers.forget();
+        self.own().follow_ups.forget();
     }
 
     /// It has slept for so long. What was said before a long sleep is no longer so.
     pub(super) fn has_slept(&self, slept: Duration) {
-        self.own().vigil.called &= slept < SHORT;
+        let vigil = &mut self.own().vigil;
+        vigil.called &= slept < SHORT;
         if self.searching.get() {
             self.is_called(slept);
         }
     }
 
     #[cold]
-    fn keeps_vigil(&self, called: bool, answers: bool, done: &dyn Fn() -> bool) -> bool {
+    fn keeps_vigil(&self, called: bool, expects: bool, done: &dyn Fn() -> bool) -> bool {
         let start = Moment::now();
         self.end_tick(self.held(), start);
         // What it looks on for is no fiber's time.
         self.own().tick.begin(start);
-        let (mut now, mut turn, mut found) = (start, start, false);
+        let (mut now, mut found) = (start, false);
         while !found && now.since(start) < AWAKE && !self.is_one_too_many() {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
             now = Moment::now();
-            if now.since(turn) >= TURN {
-                turn = now;
+            // Where one vigil follows the other the last turn is one of those before.
+            if now.since(self.own().vigil.turn) >= TURN {
+                self.own().vigil.turn = now;
                 self.maintain(false);
             }
             found = self.shared.has_work_for(self.held()) || self.shared.is_stopping() || done();
         }
-        let own = self.own();
         let (waited, dispatched) = (now.since(start), self.held().stats.dispatched.get());
+        let end = match found {
+            true if self.is_given_something() => End::Followed(waited),
+            false if waited >= AWAKE => End::InVain,
+            _ => End::Otherwise,
+        };
+        let own = self.own();
         if called {
             own.vigil.ends(found.then_some(Found { at: now, waited, dispatched }));
         }
-        if answers {
-            own.answers.ends(found.then_some(waited));
+        if expects {
+            own.follow_ups.end(end);
         }
         own.tick.begin(Moment::now());
         found

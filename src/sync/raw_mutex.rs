@@ -182,16 +182,26 @@ impl RawMutex {
             let due = self.plain.is_due();
             if due && asymmetric::is_light() {
                 self.flags.fetch_or(PLAIN, Relaxed);
+                self.plain.has_begun();
             }
             self.free_by_exchange();
             if due {
-                // Not with the lock: it may take milliseconds. A process without a runtime has not asked yet.
-                asymmetric::register();
+                return self.look_and_register(flags);
             }
         }
         if self.flags.load(Relaxed) != flags {
             self.look_again();
         }
+    }
+
+    /// As the owner does in the end. A process without a runtime has not asked yet whether fences are light, which may take
+    /// milliseconds: it does so when nothing is to be done for the lock.
+    #[cold]
+    fn look_and_register(&self, flags: u8) {
+        if self.flags.load(Relaxed) != flags {
+            self.look_again();
+        }
+        asymmetric::register();
     }
 
     /// Takes the lock if it is free and nobody waits.

@@ -7,5 +7,6 @@ pub(crate) mod drop_all;
 pub(crate) mod ewma;
 pub(crate) mod few;
 pub(crate) mod list;
+pub(crate) mod odds;
 mod piece;
 pub(crate) mod rng;

@@ -2,8 +2,8 @@
 //! time.
 
 mod aged;
-mod answer;
 mod ends;
+mod follow_up;
 mod hand_off;
 mod hold_off;
 mod idle;
