@@ -48,8 +48,10 @@ pub(crate) struct Wait {
     pub(crate) permit: bool,
     /// It is not fibers that end it, but the kernel.
     pub(crate) outside: bool,
-    /// A plain thread does not spin first: it has already, or only time ends the wait.
+    /// A plain thread does not spin first: it has already, and long enough, or only time ends the wait.
     pub(crate) at_once: bool,
+    /// A plain thread has spun for a moment.
+    pub(crate) has_spun: bool,
 }
 
 impl Wait {
@@ -63,6 +65,7 @@ impl Wait {
             permit: false,
             outside: false,
             at_once: false,
+            has_spun: false,
         }
     }
 
@@ -220,7 +223,9 @@ impl Parking {
                 let (state, ends) = (thread.state(), wait.ends());
                 if wait.may_be_short() {
                     let ended = || !state.stays_open(ends);
-                    patience::spin_before_sleep(&thread.spins, wait.deadline, ended);
+                    if wait.has_spun || !spin(ended) {
+                        patience::spin_on(&thread.spins, wait.deadline, ended);
+                    }
                 }
                 thread.wait(state, ends, wait.deadline)
             }

@@ -28,11 +28,19 @@ pub(crate) struct Wait {
     pub(crate) cancellable: bool,
     pub(crate) outside: bool,
     pub(crate) at_once: bool,
+    pub(crate) has_spun: bool,
 }
 
 impl Wait {
     pub(crate) fn new(_: &'static str) -> Wait {
-        Wait { object: 0, deadline: None, cancellable: false, outside: false, at_once: false }
+        Wait {
+            object: 0,
+            deadline: None,
+            cancellable: false,
+            outside: false,
+            at_once: false,
+            has_spun: false,
+        }
     }
 
     pub(crate) fn cancellable(reason: &'static str) -> Wait {

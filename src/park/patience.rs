@@ -63,16 +63,13 @@ pub(crate) fn spin(try_once: impl FnMut() -> bool) -> bool {
     current_fiber().is_none() && primitives::spin(try_once)
 }
 
-/// As [`spin`], of a plain thread that sleeps if it is in vain, until `deadline` at most; for as long as a sleep and a wake take
-/// more, if that has paid of late.
-pub(super) fn spin_before_sleep(
+/// A plain thread that has spun in vain goes on for as long as a sleep and a wake take, if that has paid of late, or about
+/// until `deadline`.
+pub(super) fn spin_on(
     odds: &Mutex<Odds>,
     deadline: Option<Moment>,
-    mut try_once: impl FnMut() -> bool,
+    try_once: impl FnMut() -> bool,
 ) {
-    if primitives::spin(&mut try_once) {
-        return;
-    }
     let mut odds = odds.lock();
     if !odds.leaves_out() {
         odds.tried(primitives::spin_on(deadline.unwrap_or(Moment::NEVER), try_once));
@@ -83,26 +80,21 @@ pub(super) fn spin_before_sleep(
 mod tests {
     use super::*;
 
-    /// How often a thread tries before it sleeps, if that is in vain until it has tried `successful` times.
-    fn tries(odds: &Mutex<Odds>, successful: u32) -> u32 {
-        let mut tries = 0;
-        spin_before_sleep(odds, None, || {
-            tries += 1;
-            tries >= successful
-        });
-        tries
-    }
-
     #[test]
-    fn a_thread_spins_for_longer_as_long_as_that_pays() {
+    fn a_thread_spins_on_as_long_as_that_pays() {
         let odds = Mutex::new(Odds::default());
-        odds.lock().tried(false);
-        let short = tries(&odds, u32::MAX);
-        *odds.lock() = Odds::default();
-        assert_eq!(tries(&odds, short), short, "it was not in vain");
-        assert!((0..9).all(|_| tries(&odds, short + 1) == short + 1));
-        assert!((0..2).all(|_| tries(&odds, u32::MAX) > short), "one is forgiven");
-        let left_out = (0..).take_while(|_| tries(&odds, u32::MAX) == short).count();
-        assert_eq!(left_out, 2);
+        // How often it tries, if that is in vain until then.
+        let tries = |successful: u32| {
+            let mut tries = 0;
+            spin_on(&odds, None, || {
+                tries += 1;
+                tries >= successful
+            });
+            tries
+        };
+        assert!((0..9).all(|_| tries(1) == 1));
+        assert!((0..2).all(|_| tries(u32::MAX) > 1), "one is forgiven");
+        assert_eq!([(); 2].map(|()| tries(1)), [0; 2], "left out");
+        assert_eq!(tries(1), 1);
     }
 }

@@ -6,11 +6,13 @@
 //! fiber end then if the worker were awake.
 //!
 //! So a worker that was given something from outside, by way of injector or mailbox, and finds nothing more to do keeps a vigil
-//! (`vigil.rs`). It has paid if more came from there within [`SOON`], and was in vain if nothing came at all (`util/odds.rs`
-//! says how often it is tried then). One after which something came late may have waited for the wake of that thread, which is
-//! awake now: it has neither paid nor failed, but two in a row have failed. What else comes says nothing.
+//! (`vigil.rs`). It has paid if more came from there within [`SOON`], and was in vain if it went on for longer (`util/odds.rs`
+//! says how often it is tried then). But where more came late that may have been the wake of a thread, which is
+//! awake now: one like that has neither paid nor failed, two in a row have failed. What ends one soon, and does not come from there,
+//! says nothing.
 //!
-//! Any worker keeps them, also one that has nobody to steal from, but not while another one searches.
+//! Any worker keeps them, also one that has nobody to steal from, but not while another one searches. Where fibers may not move
+//! mail is no sign of anything: all that a worker wakes itself goes that way.
 
 use crate::util::odds::Odds;
 use std::time::Duration;
@@ -18,22 +20,12 @@ use std::time::Duration;
 /// About the processor time that a sleep and a wake take, 18 us on a virtual machine's processor (measured).
 const SOON: Duration = Duration::from_micros(20);
 
-/// How a vigil has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// More came, after so long.
-    Followed(Duration),
-    InVain,
-    /// By something else.
-    Otherwise,
-}
-
 /// What a worker knows of such vigils.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FollowUps {
     /// The worker was given something from outside since the last vigil, or sleep.
     expected: bool,
-    /// In the last vigil something came late.
+    /// In the last vigil that says something more came late.
     late: bool,
     odds: Odds,
 }
@@ -50,19 +42,22 @@ impl FollowUps {
         std::mem::take(&mut self.expected) && !self.odds.leaves_out()
     }
 
-    pub(super) fn end(&mut self, end: End) {
-        let was_late = std::mem::take(&mut self.late);
-        match end {
-            End::Followed(after) if after <= SOON => self.odds.tried(true),
-            End::Followed(_) if !was_late => self.late = true,
-            End::Followed(_) | End::InVain => self.odds.tried(false),
-            End::Otherwise => {}
+    /// A vigil is over after so long: was the worker given more?
+    pub(super) fn end(&mut self, given: bool, waited: Duration) {
+        let soon = waited <= SOON;
+        match given {
+            false if soon => {}
+            true if !soon && !self.late => self.late = true,
+            _ => {
+                self.late = false;
+                self.odds.tried(given && soon);
+            }
         }
     }
 
     /// The worker goes to bed.
     pub(super) fn forget(&mut self) {
-        (self.expected, self.late) = (false, false);
+        self.expected = false;
     }
 }
 
@@ -70,8 +65,11 @@ impl FollowUps {
 mod tests {
     use super::*;
 
-    const QUICK: End = End::Followed(SOON);
-    const LATE: End = End::Followed(SOON.saturating_add(Duration::from_nanos(1)));
+    const LATE: Duration = SOON.saturating_add(Duration::from_nanos(1));
+    const QUICK: (bool, Duration) = (true, SOON);
+    const LATELY: (bool, Duration) = (true, LATE);
+    const IN_VAIN: (bool, Duration) = (false, LATE);
+    const OTHERWISE: (bool, Duration) = (false, SOON);
 
     impl FollowUps {
         /// How often the worker is given something until it stays awake.
@@ -84,8 +82,8 @@ mod tests {
         }
 
         /// The same after a vigil that ended so.
-        fn gifts_after(&mut self, end: End) -> u32 {
-            self.end(end);
+        fn gifts_after(&mut self, (given, waited): (bool, Duration)) -> u32 {
+            self.end(given, waited);
             self.gifts()
         }
     }
@@ -105,17 +103,19 @@ mod tests {
     fn those_in_vain_become_rare_and_others_do_not() {
         let mut follow_ups = FollowUps::default();
         assert!((0..9).all(|_| follow_ups.gifts_after(QUICK) == 1));
-        assert_eq!([(); 3].map(|()| follow_ups.gifts_after(End::InVain)), [1, 3, 11]);
-        assert!((0..9).all(|_| follow_ups.gifts_after(End::Otherwise) == 1));
+        assert_eq!([(); 3].map(|()| follow_ups.gifts_after(IN_VAIN)), [1, 3, 11]);
+        assert!((0..9).all(|_| follow_ups.gifts_after(OTHERWISE) == 1));
+        assert_eq!(follow_ups.gifts_after(IN_VAIN), 43, "none of them has paid");
     }
 
     #[test]
     fn two_that_are_late_in_a_row_are_in_vain() {
         let mut follow_ups = FollowUps::default();
         assert_eq!(follow_ups.gifts(), 1);
-        assert_eq!([LATE, QUICK, LATE, LATE].map(|end| follow_ups.gifts_after(end)), [1, 1, 1, 3]);
-        follow_ups.end(LATE);
+        let ends = [LATELY, QUICK, LATELY, OTHERWISE, LATELY];
+        assert_eq!(ends.map(|end| follow_ups.gifts_after(end)), [1, 1, 1, 1, 3]);
+        assert_eq!(follow_ups.gifts_after(LATELY), 1);
         follow_ups.forget();
-        assert_eq!(follow_ups.gifts_after(LATE), 1, "a sleep lies between");
+        assert_eq!(follow_ups.gifts_after(LATELY), 11, "also if a sleep lies between");
     }
 }

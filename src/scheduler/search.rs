@@ -186,25 +186,30 @@ impl Worker<'_> {
         let own = self.own();
         own.mail_first = !own.mail_first;
         let (mailbox, injector) = (&self.held().mailbox, &self.shared.injector);
-        own.follow_ups.expect();
-        match own.mail_first {
+        let given = self.is_given_something();
+        let one = match own.mail_first {
             true => mailbox.pop().or_else(|| injector.pop()),
             false => injector.pop().or_else(|| mailbox.pop()),
-        }
+        };
+        self.was_given(given && one.is_some());
+        one
     }
 
     fn take_from_mailbox(&self) -> Option<FiberPtr> {
-        let fiber = self.held().mailbox.pop();
-        if fiber.is_some() {
-            self.own().follow_ups.expect();
-        }
-        fiber
+        let mail = self.held().mailbox.pop();
+        self.was_given(mail.is_some() && self.shared.moves_freely);
+        mail
     }
 
-    /// Does anything stand in the injector, or in this worker's mailbox, that is no other one's overflow?
+    /// Does anything stand in the injector, or in this worker's mailbox, that comes from outside, as far as can be told?
     pub(super) fn is_given_something(&self) -> bool {
-        let injector = &self.shared.injector;
-        !injector.is_empty() && injector.overflow_of().is_none() || !self.held().mailbox.is_empty()
+        self.shared.is_injected() || self.shared.has_mail_for_all(self.held())
+    }
+
+    fn was_given(&self, something: bool) {
+        if something {
+            self.own().follow_ups.expect();
+        }
     }
 
     /// Takes a batch: the first to run, the others into the ring.
@@ -231,12 +236,11 @@ impl Worker<'_> {
         if len == 0 || room == 0 {
             return Batch::new();
         }
-        if injector.overflow_of().is_none() {
-            self.own().follow_ups.expect();
-        }
+        let given = self.shared.is_injected();
         let share = (len / self.shared.config.workers).clamp(BATCH_LEAST, locked_queue::MOST);
         let batch = injector.take(share.min(room));
         self.held().stats.batches.add(u64::from(!batch.is_empty()));
+        self.was_given(given && !batch.is_empty());
         batch
     }
 

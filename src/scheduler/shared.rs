@@ -354,6 +354,11 @@ impl Shared {
         !victim.ring.is_empty() || self.has_mail_for_all(victim)
     }
 
+    /// Does anything stand in the injector that did not overflow a worker's ring?
+    pub(super) fn is_injected(&self) -> bool {
+        !self.injector.is_empty() && self.injector.overflow_of().is_none()
+    }
+
     /// Is there something in the mailbox of `victim` that any worker may run?
     pub(super) fn has_mail_for_all(&self, victim: &Core) -> bool {
         self.moves_freely && !victim.mailbox.is_empty()

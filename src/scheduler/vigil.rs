@@ -16,11 +16,11 @@
 //! Measured on two workers: that lock 40 -> 23 us a turn (Go 26), with 5 and 5 us 10.2 -> 7.0 (Go 6.9), stages of 5 and 10 us
 //! 10.3 -> 5.3 and 15 -> 10.3 us an item (Go 9.5 and 17).
 
-use super::follow_up::End;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::thread;
 use crate::util::back_off::BackOff;
 use std::time::Duration;
 
@@ -147,6 +147,16 @@ impl Worker<'_> {
         }
     }
 
+    /// In a vigil that lasts for so long: it does what nobody else may do meanwhile, and this worker only on its way to bed. A thread that
+    /// a fiber here has woken may be waiting for this processor.
+    fn has_a_turn(&self, lasts: Duration) {
+        if lasts >= TURN {
+            thread::yield_now();
+        }
+        self.trim_stacks(Moment::now());
+        self.maintain(false);
+    }
+
     #[cold]
     fn keeps_vigil(&self, called: bool, expects: bool, done: &dyn Fn() -> bool) -> bool {
         let start = Moment::now();
@@ -160,22 +170,17 @@ impl Worker<'_> {
             // Where one vigil follows the other the last turn is one of those before.
             if now.since(self.own().vigil.turn) >= TURN {
                 self.own().vigil.turn = now;
-                self.maintain(false);
+                self.has_a_turn(now.since(start));
             }
             found = self.shared.has_work_for(self.held()) || self.shared.is_stopping() || done();
         }
         let (waited, dispatched) = (now.since(start), self.held().stats.dispatched.get());
-        let end = match found {
-            true if self.is_given_something() => End::Followed(waited),
-            false if waited >= AWAKE => End::InVain,
-            _ => End::Otherwise,
-        };
-        let own = self.own();
+        let (given, own) = (self.is_given_something(), self.own());
         if called {
             own.vigil.ends(found.then_some(Found { at: now, waited, dispatched }));
         }
         if expects {
-            own.follow_ups.end(end);
+            own.follow_ups.end(given, waited);
         }
         own.tick.begin(Moment::now());
         found

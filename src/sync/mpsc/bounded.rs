@@ -193,8 +193,8 @@ impl<T> Bounded<T> {
 
     fn send_and_wait(&self, value: T) -> Result<(), NotSent<T>> {
         let parcel = UnsafeCell::new(Some(value));
-        let (object, at_once) = (&raw const *self as usize, !self.ring.is_rendezvous());
-        let how = Wait { object, at_once, ..Wait::cancellable("channel") };
+        let (object, has_spun) = (&raw const *self as usize, !self.ring.is_rendezvous());
+        let how = Wait { object, has_spun, ..Wait::cancellable("channel") };
         let mut place = Place::Back;
         let waited = loop {
             let mut wakes = Wakes::new();
@@ -355,7 +355,7 @@ impl<T> Bounded<T> {
             let place = UnsafeCell::new(None);
             let object = &raw const *self as usize;
             let how =
-                Wait { object, deadline, at_once: !rendezvous, ..Wait::cancellable("channel") };
+                Wait { object, deadline, has_spun: !rendezvous, ..Wait::cancellable("channel") };
             let mut wakes = Wakes::new();
             let source = Receiving { channel: self, wakes: &mut wakes };
             let waited = wait(source, Place::Back, Parcel::of(&place), how);

@@ -128,7 +128,7 @@ impl<T> Unbounded<T> {
         }
         while empty(&result) {
             let object = &raw const *self as usize;
-            let how = Wait { object, deadline, ..Wait::cancellable("channel") };
+            let how = Wait { object, deadline, has_spun: true, ..Wait::cancellable("channel") };
             result = match wait(Enter { channel: self }, Place::Back, (), how) {
                 // SAFETY: passed on.
                 Waited::Ready(()) | Waited::Woken(_) => unsafe { self.try_recv() },
