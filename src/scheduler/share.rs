@@ -12,7 +12,7 @@
 //!
 //! A share pays if the waker goes on for longer than the other takes to come. Whether it does is seen at its next
 //! scheduling point: if it came there too soon, or nobody has robbed it, the share was in vain, and the next ones that are
-//! woken go to the slot, one after the first time, and up to 63 (`back_off.rs`). Of those who search and of those who sleep there is
+//! woken go to the slot, one after the first time, and up to 63 (`util/back_off.rs`). Of those who search and of those who sleep there is
 //! an account each, since the latter often come too late where the former do not. Who has come stays awake for a while
 //! (`vigil.rs`).
 

@@ -10,7 +10,7 @@
 //! [`COARSE`] at most, since what two workers do in less is slowed down by the lines of the cache that go to and fro; and if
 //! it was busy for longer than it had spun, since two fibers that only take turns are as fast on one worker. That is seen at
 //! the next spin. Where it did not pay, or the spin ended in vain, the next waits are none, once, then 3 times, and up to 63
-//! (`back_off.rs`); but once after [`GOOD`] in a row that is forgiven: then the other one is late, and mostly not by much, so the worker
+//! (`util/back_off.rs`); but once after [`GOOD`] in a row that is forgiven: then the other one is late, and mostly not by much, so the worker
 //! stays awake for a while (`vigil.rs`).
 //!
 //! No more workers spin than run fibers, but for a race. While all are awake nobody sleeps in the poller: a

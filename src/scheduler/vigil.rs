@@ -8,7 +8,7 @@
 //! as a searcher for [`AWAKE`], about as long as that wake took: whoever does not know how long a wait will be waits
 //! for at most twice as long as one who knows. If nothing came, or what came kept it busy for less than half the time that it had
 //! waited, the vigil was in vain, and it goes to bed at once the next times that it is called, once after the first such vigil, and
-//! up to 63 times (`back_off.rs`). Sockets and timers get a turn every [`TURN`], since nobody else may be in the poller, also
+//! up to 63 times (`util/back_off.rs`). Sockets and timers get a turn every [`TURN`], since nobody else may be in the poller, also
 //! where many short vigils follow each other.
 //!
 //! Others keep vigils too (`follow_up.rs`).
