@@ -520,12 +520,24 @@ fn with_a_park_timeout_every_worker_looks_up_now_and_then() {
         until("each to lie down often", || parked() >= 20);
         // And none of them takes itself for a searcher: who brings work still wakes one.
         let before = runtime.stats().total.wakes;
-        for _ in 0..20 {
+        until("a wake", || {
             runtime.go(|| ()).join().unwrap();
-            // Who has run one stays awake for a moment.
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert!(runtime.stats().total.wakes > before);
+            runtime.stats().total.wakes > before
+        });
+    });
+}
+
+/// There it would only keep the thread from running that has more for it.
+#[test]
+fn on_one_processor_a_worker_does_not_stay_awake_for_more() {
+    const TURNS: u64 = 2_000;
+    within(LONG, || {
+        pin_to(0);
+        let runtime = plain(1).build().unwrap();
+        let parked = || runtime.stats().total.parked;
+        let before = parked();
+        (0..TURNS).for_each(|_| runtime.go(|| ()).join().unwrap());
+        assert!(parked() - before > TURNS / 2, "{}", parked() - before);
     });
 }
 

@@ -9,7 +9,7 @@
 //! (`vigil.rs`). It has paid if more came from there within [`SOON`], and was in vain if it went on for longer (`util/odds.rs`
 //! says how often it is tried then). But where more came late that may have been the wake of a thread, which is
 //! awake now: one like that has neither paid nor failed, two in a row have failed. What ends one soon, and does not come from there,
-//! says nothing.
+//! says nothing. Where others took the processor meanwhile it was in vain whatever came: the worker was in the way of who brought it.
 //!
 //! Any worker keeps them, also one that has nobody to steal from, but not while another one searches. Where fibers may not move
 //! mail is no sign of anything: all that a worker wakes itself goes that way.
@@ -42,15 +42,15 @@ impl FollowUps {
         std::mem::take(&mut self.expected) && !self.odds.leaves_out()
     }
 
-    /// A vigil is over after so long: was the worker given more?
-    pub(super) fn end(&mut self, given: bool, waited: Duration) {
+    /// A vigil is over after so long: was the worker given more, and was the processor taken meanwhile?
+    pub(super) fn end(&mut self, given: bool, waited: Duration, taken: bool) {
         let soon = waited <= SOON;
         match given {
-            false if soon => {}
-            true if !soon && !self.late => self.late = true,
+            false if soon && !taken => {}
+            true if !soon && !taken && !self.late => self.late = true,
             _ => {
                 self.late = false;
-                self.odds.tried(given && soon);
+                self.odds.tried(given && soon && !taken);
             }
         }
     }
@@ -83,7 +83,7 @@ mod tests {
 
         /// The same after a vigil that ended so.
         fn gifts_after(&mut self, (given, waited): (bool, Duration)) -> u32 {
-            self.end(given, waited);
+            self.end(given, waited, false);
             self.gifts()
         }
     }
@@ -117,5 +117,14 @@ mod tests {
         assert_eq!(follow_ups.gifts_after(LATELY), 1);
         follow_ups.forget();
         assert_eq!(follow_ups.gifts_after(LATELY), 11, "also if a sleep lies between");
+    }
+
+    #[test]
+    fn who_was_in_the_way_has_waited_in_vain() {
+        for (given, waited) in [QUICK, LATELY, OTHERWISE, IN_VAIN] {
+            let mut follow_ups = FollowUps::default();
+            follow_ups.end(given, waited, true);
+            assert_eq!(follow_ups.gifts(), 3);
+        }
     }
 }

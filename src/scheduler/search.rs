@@ -297,18 +297,23 @@ impl Worker<'_> {
     ///
     /// `runs_first` says that nothing else will be taken before slot and ring.
     pub(super) fn maintain(&self, runs_first: bool) {
-        let (core, driver) = (self.held(), &self.shared.driver);
-        let now = Moment::now();
+        let (core, now) = (self.held(), Moment::now());
         self.end_tick(core, now);
         self.invites(now);
         core.stats.ticks.add(1);
+        self.look_at_driver(now, runs_first);
+        self.own().tick.begin(Moment::now());
+    }
+
+    /// Sockets and timers, unless somebody sleeps there or looks.
+    pub(super) fn look_at_driver(&self, now: Moment, runs_first: bool) {
+        let driver = &self.shared.driver;
         let mut settled = Batch::new();
         if let Some(mut role) = driver.try_role() {
-            core.stats.polls.add(1);
+            self.held().stats.polls.add(1);
             driver.look(&mut role, now, &mut settled);
         }
         self.take_in(settled, runs_first);
-        self.own().tick.begin(Moment::now());
     }
 
     /// A tick is over, or the worker has run out of work: thieves learn what its fibers take. (A worker that sleeps every few

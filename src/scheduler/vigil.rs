@@ -28,6 +28,9 @@ const AWAKE: Duration = Duration::from_micros(50);
 /// A sleep was short if it was not much longer than what it took to wake up.
 const SHORT: Duration = Duration::from_micros(200);
 const TURN: Duration = Duration::from_micros(10);
+const FIRST_WAY: Duration = Duration::from_micros(1);
+/// Longer than it takes to find that nobody else is to run.
+const TAKEN: Duration = Duration::from_micros(3);
 /// `spin_loop`s between two looks.
 const SPINS: u32 = 16;
 
@@ -147,30 +150,26 @@ impl Worker<'_> {
         }
     }
 
-    /// In a vigil that lasts for so long: it does what nobody else may do meanwhile, and this worker only on its way to bed. A thread that
-    /// a fiber here has woken may be waiting for this processor.
-    fn has_a_turn(&self, lasts: Duration) {
-        if lasts >= TURN {
-            thread::yield_now();
-        }
-        self.trim_stacks(Moment::now());
-        self.maintain(false);
+    /// It does what nobody else may do meanwhile, and this worker only on its way to bed.
+    fn has_a_turn(&self, now: Moment) {
+        self.own().vigil.turn = now;
+        self.trim_stacks(now);
+        self.look_at_driver(now, false);
     }
 
     #[cold]
     fn keeps_vigil(&self, called: bool, expects: bool, done: &dyn Fn() -> bool) -> bool {
         let start = Moment::now();
         self.end_tick(self.held(), start);
-        // What it looks on for is no fiber's time.
-        self.own().tick.begin(start);
-        let (mut now, mut found) = (start, false);
+        self.own().invites.close();
+        let (mut now, mut found, mut ways) = (start, false, Ways::new(start));
         while !found && now.since(start) < AWAKE && !self.is_one_too_many() {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
             now = Moment::now();
+            ways.give(now);
             // Where one vigil follows the other the last turn is one of those before.
             if now.since(self.own().vigil.turn) >= TURN {
-                self.own().vigil.turn = now;
-                self.has_a_turn(now.since(start));
+                self.has_a_turn(now);
             }
             found = self.shared.has_work_for(self.held()) || self.shared.is_stopping() || done();
         }
@@ -180,10 +179,37 @@ impl Worker<'_> {
             own.vigil.ends(found.then_some(Found { at: now, waited, dispatched }));
         }
         if expects {
-            own.follow_ups.end(given, waited);
+            own.follow_ups.end(given, waited, ways.taken);
         }
+        // What it looks on for is no fiber's time.
         own.tick.begin(Moment::now());
         found
+    }
+}
+
+/// When others may have the processor: whom the worker waits for may be one of them.
+struct Ways {
+    next: Moment,
+    rest: Duration,
+    /// Somebody took it: to sleep would have been as good.
+    taken: bool,
+}
+
+impl Ways {
+    fn new(start: Moment) -> Ways {
+        Ways { next: start.saturating_add(FIRST_WAY), rest: FIRST_WAY, taken: false }
+    }
+
+    /// Gives way, if it is time to, after a microsecond at first, then after two, four, and so on.
+    fn give(&mut self, now: Moment) {
+        if now < self.next {
+            return;
+        }
+        thread::yield_now();
+        let after = Moment::now();
+        self.taken |= after.since(now) >= TAKEN;
+        self.rest = TURN.min(2 * self.rest);
+        self.next = after.saturating_add(self.rest);
     }
 }
 

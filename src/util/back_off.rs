@@ -1,13 +1,14 @@
 //! How often something is left out that has not paid.
 
+use super::countdown::Countdown;
+
 /// So many times in a row at most.
 const MOST: u32 = 63;
 
 /// What has not paid is left out once, then 3 times, 7, and up to [`MOST`]; what has paid is tried again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BackOff {
-    /// So many times more.
-    left: u32,
+    left: Countdown,
     /// So many times after the last try.
     last: u32,
 }
@@ -16,14 +17,12 @@ impl BackOff {
     /// It was tried, and has paid or not.
     pub(crate) fn tried(&mut self, paid: bool) {
         self.last = if paid { 0 } else { MOST.min(2 * self.last + 1) };
-        self.left = self.last;
+        self.left = Countdown(self.last);
     }
 
     /// Is it left out this time?
     pub(crate) fn leaves_out(&mut self) -> bool {
-        let left_out = self.left > 0;
-        self.left -= u32::from(left_out);
-        left_out
+        self.left.runs()
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod back_off;
 pub(crate) mod bitmap;
 pub(crate) mod chunks;
+mod countdown;
 pub(crate) mod drop_all;
 pub(crate) mod ewma;
 pub(crate) mod few;

@@ -1,5 +1,7 @@
 //! Whether something is tried that takes more where it is in vain than it gains where it pays.
 
+use super::countdown::Countdown;
+
 /// So many times in a row it is left out at most.
 const MOST: u32 = 62;
 /// So many in a row that paid make up for one in vain.
@@ -10,8 +12,7 @@ const GOOD: u32 = 4;
 /// (Numbers are even, so that what comes in turns has its turn.)
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Odds {
-    /// So many times more.
-    left: u32,
+    left: Countdown,
     /// So many times after the last one in vain.
     last: u32,
     /// So many have paid in a row, up to [`GOOD`].
@@ -28,14 +29,12 @@ impl Odds {
         } else if !paid {
             self.last = MOST.min(4 * self.last + 2);
         }
-        self.left = if paid { 0 } else { self.last };
+        self.left = Countdown(if paid { 0 } else { self.last });
     }
 
     /// Is it left out this time?
     pub(crate) fn leaves_out(&mut self) -> bool {
-        let left_out = self.left > 0;
-        self.left -= u32::from(left_out);
-        left_out
+        self.left.runs()
     }
 }
 

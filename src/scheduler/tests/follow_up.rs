@@ -28,9 +28,10 @@ fn who_was_given_something_looks_on_for_a_while_and_sees_to_the_sockets() {
             assert_eq!(bench.find(0), None);
             assert!(!worker.stays_awake(&never), "nothing came");
             is_given_one(bench);
-            let begin = Instant::now();
+            let (begin, ticks) = (Instant::now(), core.stats.ticks.get());
             assert!(!worker.stays_awake(&|| false));
             assert!(begin.elapsed() >= AWAKE && core.stats.polls.get() > 0);
+            assert_eq!(core.stats.ticks.get(), ticks, "nobody ran");
             assert!(worker.searching.get(), "others count on it until it lies down");
             for _ in 0..2 {
                 is_given_one(bench);
