@@ -79,6 +79,8 @@ pub(super) fn spin_on(
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::fiber;
+    use crate::park::{self, Outcome, Parking, Wait};
 
     #[test]
     fn a_thread_spins_on_as_long_as_that_pays() {
@@ -96,5 +98,32 @@ mod tests {
         assert!((0..2).all(|_| tries(u32::MAX) > 1), "one is forgiven");
         assert_eq!([(); 2].map(|()| tries(1)), [0; 2], "left out");
         assert_eq!(tries(1), 1);
+    }
+
+    /// Was the thread's last wait, in vain for so long, spun for?
+    fn is_spun_for(wait: Wait) -> bool {
+        let odds = &fiber::thread_block().spins;
+        *odds.lock() = Odds::default();
+        let deadline = Some(Moment::now().saturating_add(Duration::from_micros(200)));
+        assert_eq!(Parking::begin().park(Wait { deadline, ..wait }), Outcome::TimedOut);
+        odds.lock().leaves_out()
+    }
+
+    #[test]
+    fn a_thread_spins_for_what_others_may_end_soon() {
+        let wait = Wait::new("test");
+        assert!(is_spun_for(wait));
+        assert!(is_spun_for(Wait { has_spun: true, ..wait }));
+        assert!(!is_spun_for(Wait { at_once: true, ..wait }));
+        assert!(!is_spun_for(Wait { outside: true, ..wait }));
+    }
+
+    #[test]
+    fn a_sleep_does_not_spin() {
+        let odds = &fiber::thread_block().spins;
+        *odds.lock() = Odds::default();
+        let end = Moment::now().saturating_add(Duration::from_micros(200));
+        assert_eq!(park::sleep_until(end), Outcome::TimedOut);
+        assert!(!odds.lock().leaves_out());
     }
 }

@@ -166,7 +166,9 @@ impl Worker<'_> {
         while !found && now.since(start) < AWAKE && !self.is_one_too_many() {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
             now = Moment::now();
-            ways.give(now);
+            if expects {
+                ways.give(now);
+            }
             // Where one vigil follows the other the last turn is one of those before.
             if now.since(self.own().vigil.turn) >= TURN {
                 self.has_a_turn(now);
@@ -187,7 +189,7 @@ impl Worker<'_> {
     }
 }
 
-/// When others may have the processor: whom the worker waits for may be one of them.
+/// When others may have the processor: the thread that the worker waits for may be one of them. (Another worker has its own.)
 struct Ways {
     next: Moment,
     rest: Duration,

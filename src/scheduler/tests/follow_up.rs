@@ -4,7 +4,7 @@ use super::{Bench, bench, config};
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
-use crate::scheduler::follow_up::FollowUps;
+use crate::scheduler::{follow_up::FollowUps, worker::Worker};
 use std::time::{Duration, Instant};
 
 const AWAKE: Duration = Duration::from_micros(50);
@@ -14,6 +14,11 @@ fn is_given_one(bench: &Bench<'_>) {
     bench.fill_injector([0]);
     assert_eq!(bench.find(0), Some(0));
     assert_eq!(bench.find(0), None);
+}
+
+/// One in which the system took the processor away was in vain.
+fn forgets_its_odds(worker: &Worker<'_>) {
+    worker.own().follow_ups = FollowUps::default();
 }
 
 fn never() -> bool {
@@ -69,9 +74,10 @@ fn what_comes_ends_it_and_it_goes_on_like_that_until_the_worker_sleeps() {
     bench(config(1), 1, |bench| {
         let worker = &bench.workers[0];
         is_given_one(bench);
-        for _ in 0..2 {
+        for _ in 0..9 {
             bench.fill_injector([0]);
             assert!(worker.stays_awake(&|| false) && worker.searching.get());
+            forgets_its_odds(worker);
             assert_eq!(bench.find(0), Some(0));
             assert!(!worker.searching.get());
         }
@@ -91,8 +97,8 @@ fn many_short_ones_see_to_sockets_and_idle_memory_too() {
         trim_due.store(1, Ordering::Relaxed);
         for _ in 0..2_000 {
             bench.fill_injector([0]);
-            // Unless the system has taken the processor away in two of them.
-            _ = bench.workers[0].stays_awake(&|| false);
+            assert!(bench.workers[0].stays_awake(&|| false));
+            forgets_its_odds(&bench.workers[0]);
             assert_eq!(bench.find(0), Some(0));
         }
         // Two thousand of them take a millisecond.
@@ -108,7 +114,7 @@ fn what_comes_from_elsewhere_has_not_paid() {
         let worker = &bench.workers[0];
         // Where the system takes the processor away meanwhile it takes too long to be seen.
         let is_rare = || {
-            worker.own().follow_ups = FollowUps::default();
+            forgets_its_odds(worker);
             let stolen = (0..4).all(|_| {
                 is_given_one(bench);
                 bench.fill_ring(1, [1]);
