@@ -219,6 +219,6 @@ fn a_look_that_measures_goes_on_while_a_thousand_are_woken() {
         assert_eq!([79_999, 80_000].map(|now| goes_on(worth, now)), [true, false]);
     }
     for worth in [PAID, Worth { lost: false, ..LOST }] {
-        assert_eq!([19_999, 20_000].map(|now| goes_on(worth, now)), [true, false]);
+        assert_eq!([4_999, 5_000].map(|now| goes_on(worth, now)), [true, false]);
     }
 }
