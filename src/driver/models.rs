@@ -43,10 +43,14 @@ impl World {
 
     /// Arms a timer as a wait does, and leaves it armed.
     fn arm(&self, shard: usize, deadline: Moment) {
+        self.arm_one(shard, deadline, false);
+    }
+
+    fn arm_one(&self, shard: usize, deadline: Moment, close: bool) {
         let timer = Box::leak(Box::new(Timer::new(self.waiter.as_waiter(), deadline)));
         // SAFETY: it stays where it is, for good.
         let timer = unsafe { std::pin::Pin::new_unchecked(timer) };
-        let (armed, due) = self.timers.arm(shard, timer);
+        let (armed, due) = self.timers.arm(shard, timer, close);
         std::mem::forget(armed);
         if due.is_some_and(|due| self.alarm.is_too_late(due)) {
             self.poller.interrupt();
@@ -116,6 +120,24 @@ fn a_sleeper_that_wakes_and_sleeps_again() {
     });
 }
 
+/// Who goes to bed puts the next timer off, for others to share its wake, unless one is armed that will not have that.
+#[test]
+fn a_timer_that_is_close_is_not_put_off() {
+    check(PREEMPTIONS, || {
+        let world = World::new(1);
+        world.arm(0, tick(1));
+        let theirs = Arc::clone(&world);
+        let other = spawn(move || theirs.arm_one(0, tick(3), true));
+        let begins = Moment::from_nanos(0);
+        let wakes_at = world.alarm.set(|| {
+            let next = world.timers.next_deadline();
+            world.timers.put_off(next, begins, Moment::NEVER)
+        });
+        other.join().unwrap();
+        world.finish(wakes_at, tick(3));
+    });
+}
+
 /// What is due is taken out while something else is armed: the wheel's next deadline stays true.
 #[test]
 fn an_expiry_meets_an_armed_timer() {
@@ -151,7 +173,7 @@ impl Waiting {
 
     fn wait(&self, ends: Ends) -> Outcome {
         let mut timer = pin!(Timer::new(WaiterPtr::of_thread(&self.thread), tick(1)));
-        let (armed, _) = self.timers.arm(0, timer.as_mut());
+        let (armed, _) = self.timers.arm(0, timer.as_mut(), false);
         let outcome = self.thread.wait(self.thread.state(), ends, None);
         match outcome {
             Outcome::TimedOut => armed.fired(),

@@ -17,10 +17,8 @@ use std::time::Duration;
 /// Events fetched by one call, half of a worker's ring: what is beyond stays ready in the kernel, where
 /// the next worker that looks finds it.
 const EVENTS: usize = 128;
-/// From the end of one wait for a timer to that of the next, on average, at least.
-const APART: Duration = Duration::from_millis(1);
-/// The same for the second after a while without: timers that were set together come in two wakes, not a millisecond
-/// apart.
+/// From the first wait for a timer after a while without to the second, at least: timers that were set together come in
+/// two wakes, not a millisecond apart.
 const SOON: Duration = Duration::from_micros(250);
 const WAKER: Token = Token(usize::MAX);
 /// The bell of `far`.
@@ -44,8 +42,8 @@ pub(crate) struct Driver {
 struct Inner {
     poll: Poll,
     events: Events,
-    /// When a wait for a timer may be over next: [`APART`] after it might have been the last time, or [`SOON`] after
-    /// the last one was if that is later.
+    /// When a wait for a timer may be over next: as far [`apart`](Timers::apart) from when it might have been the last time, or
+    /// [`SOON`] after the last one was if that is later.
     next_in_time: Moment,
     far: Far,
 }
@@ -116,20 +114,16 @@ impl Driver {
         until: impl Fn() -> Moment,
         settled: &mut Batch,
     ) -> Awake {
-        let wake_at = self.alarm.set(|| self.timers.next_deadline().min(until()));
-        let timeout = (wake_at != Moment::NEVER).then(|| wake_at.since(now));
-        let is_exact = |timeout: &Duration| {
-            exact::is_worth_it(*timeout) && wake_at >= self.timers.next_deadline()
-        };
-        match timeout.filter(is_exact) {
-            Some(_) => {
-                let timeout = self.timers.gather(now, wake_at).since(now);
-                self.wait_exactly(role, now, timeout, settled);
-            }
-            None => {
-                let timeout = role.0.far.timeout(now, wake_at);
-                self.poll(role, timeout, settled);
-            }
+        let in_time = role.0.next_in_time;
+        let wake_at = self.alarm.set(|| self.wake_at(now, in_time).min(until()));
+        let next = self.timers.next_deadline();
+        if exact::is_worth_it(wake_at.since(now)) && wake_at >= next {
+            let is_put_off = wake_at > next;
+            let wake_at = if is_put_off { wake_at } else { self.timers.gather(now, wake_at) };
+            self.wait_exactly(role, wake_at.since(now), settled);
+        } else {
+            let timeout = role.0.far.timeout(now, wake_at);
+            self.poll(role, timeout, settled);
         }
         self.alarm.clear();
         let at = Moment::now();
@@ -139,23 +133,21 @@ impl Driver {
         Awake { at, by_timer }
     }
 
-    /// For `timeout`, or until the next wait for a timer may be over: timers that are near to each other share a wake,
-    /// which costs more than what they do then.
-    fn wait_exactly(
-        &self,
-        role: &mut Role<'_>,
-        now: Moment,
-        timeout: Duration,
-        settled: &mut Batch,
-    ) {
+    /// When to wake for the next timer, for which a wait may be over `in_time`.
+    fn wake_at(&self, now: Moment, in_time: Moment) -> Moment {
+        let next = self.timers.next_deadline();
+        let is_exact = exact::is_worth_it(next.since(now));
+        if is_exact { self.timers.put_off(next, now, in_time) } else { next }
+    }
+
+    fn wait_exactly(&self, role: &mut Role<'_>, timeout: Duration, settled: &mut Batch) {
         let Inner { poll, next_in_time, .. } = &mut *role.0;
-        let rest = next_in_time.since(now).min(APART);
-        let timeout = timeout.max(rest);
         match exact::wait(poll, timeout) {
             Some(true) => self.poll(role, Some(Duration::ZERO), settled),
             Some(false) => {
-                let soon = Moment::now().saturating_add(SOON);
-                *next_in_time = next_in_time.saturating_add(APART).max(soon);
+                let now = Moment::now();
+                let in_time = next_in_time.saturating_add(self.timers.apart(now));
+                *next_in_time = in_time.max(now.saturating_add(SOON));
             }
             None => self.poll(role, Some(timeout), settled),
         }

@@ -24,6 +24,12 @@ use std::time::Duration;
 /// A timer that is due waits for others for so long, of which a wake takes a twentieth or more: two ticks of the wheel, in
 /// which those stand who begin to sleep one after the other.
 const COMPANY: Duration = Duration::from_nanos(2 * TICK);
+/// From the end of one wait for a timer to that of the next, on average, at least: timers that are near to each other share
+/// a wake, which costs more than what they do then.
+const APART: Duration = Duration::from_millis(1);
+/// The same while somebody waits for less than [`APART`], who would wait several times as long otherwise: a tick of the
+/// wheels. Who sleeps for 100 us again and again wakes almost that often anyway.
+const APART_IF_CLOSE: Duration = Duration::from_nanos(TICK);
 /// How many waiters are taken out of a wheel before they are settled.
 const AT_ONCE: usize = 16;
 /// How many one turn settles in one wheel, at most, under its lock: whoever arms or disarms there waits
@@ -44,6 +50,8 @@ pub(crate) struct Timers {
 struct Shard {
     /// No timer of the wheel is due before this, in nanoseconds. Written under the lock.
     next: AtomicU64,
+    /// The last deadline of those that were close when they were armed, in nanoseconds. Written under the lock.
+    close: AtomicU64,
     wheel: Lock<Wheel<WaiterPtr>>,
 }
 
@@ -88,6 +96,7 @@ impl Timers {
     pub(super) fn new(shards: usize, now: Moment) -> Timers {
         let shard = || Shard {
             next: AtomicU64::new(Moment::NEVER.as_nanos()),
+            close: AtomicU64::new(0),
             wheel: Lock::new(Wheel::new(now)),
         };
         let shards = (0..shards.max(1)).map(|_| CachePadded::new(shard())).collect();
@@ -95,12 +104,13 @@ impl Timers {
     }
 
     /// Arms `timer` in the wheel of worker `index`, until what is returned goes. And the time if the
-    /// wheel is now due earlier than it was, so that the caller must tell the poller.
+    /// wheel is now due earlier than it was, or the deadline is `close`, so that the caller must tell the poller.
     #[inline]
     pub(crate) fn arm<'a>(
         &'a self,
         index: usize,
         timer: Pin<&'a mut Timer>,
+        close: bool,
     ) -> (Armed<'a>, Option<Moment>) {
         // SAFETY: the timer is not moved.
         let timer = unsafe { timer.get_unchecked_mut() };
@@ -114,7 +124,25 @@ impl Timers {
         if is_next {
             shard.next.store(due.as_nanos(), Ordering::Relaxed);
         }
-        (armed, is_next.then_some(due))
+        if close && due.as_nanos() > shard.close.load(Ordering::Relaxed) {
+            shard.close.store(due.as_nanos(), Ordering::Relaxed);
+        }
+        (armed, (is_next || close).then_some(due))
+    }
+
+    /// When to wake for the timer that is due at `next`, if a wait for one may be over `in_time`.
+    pub(super) fn put_off(&self, next: Moment, now: Moment, in_time: Moment) -> Moment {
+        next.max(in_time.min(now.saturating_add(self.apart(now))))
+    }
+
+    /// How far waits for timers are apart, on average, at least.
+    pub(super) fn apart(&self, now: Moment) -> Duration {
+        if self.are_close(now) { APART_IF_CLOSE } else { APART }
+    }
+
+    /// May one be armed still whose deadline was close then? One that was cancelled may be.
+    fn are_close(&self, now: Moment) -> bool {
+        self.shards.iter().any(|shard| shard.close.load(Ordering::Relaxed) > now.as_nanos())
     }
 
     /// No timer is due before this.

@@ -45,6 +45,8 @@ pub(crate) struct Seat {
     pub(super) blocks: Blocks,
     /// What deadlines are reckoned from.
     clock: TscClock,
+    /// The last deadline that was found to be close.
+    close: Cell<Moment>,
 }
 
 impl Seat {
@@ -56,6 +58,7 @@ impl Seat {
             earlier: Cell::new(0),
             blocks: Blocks::new(),
             clock: TscClock::new(),
+            close: Cell::new(Moment::PAST),
         }
     }
 
@@ -202,9 +205,9 @@ fn plain_blocks() -> *const Blocks {
     BLOCKS.try_with(ptr::from_ref).unwrap_or(ptr::null())
 }
 
-/// Deadlines this near are set by the clock: what has to pass at once does, and a bound is late by 1%
-/// at most.
-const NEAR: Duration = Duration::from_millis(1);
+/// Deadlines this close are set by the clock: what has to pass at once does, and a bound is late by 1%
+/// at most. And they are noted, since who waits for them will not have others share the wake (`driver/poller.rs`).
+const CLOSE: Duration = Duration::from_millis(1);
 
 /// When `duration` will have passed: never early, and late by less than 10 us. [`Moment::NEVER`] past the
 /// clock's range, [`Moment::PAST`] if there is nothing to wait for. For deadlines only; see [`TscClock`].
@@ -213,8 +216,35 @@ pub(crate) fn deadline_after(duration: Duration) -> Moment {
     if duration.is_zero() {
         return Moment::PAST;
     }
-    let now = if duration < NEAR { Moment::now() } else { upper_bound() };
-    now.saturating_add(duration)
+    if duration >= CLOSE {
+        return upper_bound().saturating_add(duration);
+    }
+    let deadline = Moment::now().saturating_add(duration);
+    note_close(deadline);
+    deadline
+}
+
+/// Notes `deadline` if it is close, however it was reckoned.
+pub(crate) fn note_if_close(deadline: Moment) {
+    let until_close =
+        Moment::from_nanos(deadline.as_nanos().saturating_sub(CLOSE.as_nanos() as u64));
+    if !is_surely_before(until_close) && Moment::now() > until_close {
+        note_close(deadline);
+    }
+}
+
+fn note_close(deadline: Moment) {
+    // SAFETY: a seat outlives its thread's use of it, and no switch lies between.
+    if let Some(seat) = unsafe { seat().as_ref() } {
+        seat.close.set(deadline);
+    }
+}
+
+/// Was `deadline` close when it was reckoned? Only of the last one that was, on this thread, that is known.
+#[inline]
+pub(crate) fn is_close(deadline: Moment) -> bool {
+    // SAFETY: as above.
+    unsafe { seat().as_ref() }.is_some_and(|seat| seat.close.get() == deadline)
 }
 
 /// Is `deadline` over? A bound of the present that lies before it says that it is not, so that mostly there is no look at
@@ -356,6 +386,23 @@ mod tests {
         assert!(time >= Duration::from_micros(5), "{operations} in {time:?}");
         let most = (0..20).map(|_| turn(Duration::ZERO).0).max();
         assert!(most > Some(2 * LEG), "a hundred operations took ten microseconds each time");
+    }
+
+    #[test]
+    fn the_last_deadline_that_is_close_is_known_on_its_thread() {
+        let short = CLOSE - Duration::from_nanos(1);
+        assert!(!is_close(deadline_after(short)), "there is no seat");
+        let seat = Seat::new();
+        let before = set_seat(&raw const seat);
+        let far = deadline_after(CLOSE);
+        note_if_close(Moment::now().saturating_add(2 * CLOSE));
+        let reckoned = deadline_after(short);
+        let found = [far, reckoned].map(is_close);
+        let given = Moment::now().saturating_add(CLOSE / 2);
+        note_if_close(given);
+        let given = [reckoned, given].map(is_close);
+        set_seat(before);
+        assert_eq!((found, given), ([false, true], [false, true]));
     }
 
     /// By the clock before and after: on a plain thread here, whose bound is a fiber's.

@@ -30,7 +30,9 @@ pub use blocking::blocking;
 pub(crate) use blocking::pinned;
 pub(crate) use limits::{bound, interrupts, is_any_scope_over};
 
-pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake, deadline_after, has_passed};
+pub(crate) use crate::fiber::{
+    Late, Outcome, WaiterPtr, Wake, deadline_after, has_passed, note_if_close,
+};
 pub(crate) use crate::scheduler::{Queues, wake};
 pub(crate) use patience::{Patience, comes_soon, linger, spin, spin_on_fiber};
 
@@ -347,7 +349,7 @@ fn park_until(fiber: FiberPtr, ends: Ends, deadline: Moment) {
     let driver = unsafe { &(*Shared::of(fiber)).driver };
     let mut timer = pin!(Timer::new(fiber.as_waiter(), deadline));
     let index = scheduler::current_worker_index().unwrap_or(0);
-    let (armed, due) = driver.timers.arm(index, timer.as_mut());
+    let (armed, due) = driver.timers.arm(index, timer.as_mut(), fiber::is_close(deadline));
     if let Some(due) = due {
         driver.earlier_deadline(due);
     }

@@ -333,6 +333,31 @@ fn who_goes_to_sleep_puts_the_look_off_that_it_wanted_awake() {
     pair.runtime.shutdown(LONG).unwrap();
 }
 
+/// Twenty waits of a tenth of a millisecond, which take twenty milliseconds where they share their wakes with others. In one
+/// round of twenty: what a busy machine takes from a thread that sleeps is not meant.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[test]
+fn who_waits_for_less_than_a_millisecond_does_not_wait_for_one() {
+    const SHORT: Duration = Duration::from_micros(100);
+    let sleeps = || (0..20).for_each(|_| thread::sleep(SHORT));
+    let sleeps_until = || (0..20).for_each(|_| crate::time::sleep_until(Instant::now() + SHORT));
+    let receives = || {
+        let (_sender, receiver) = crate::channel::bounded::<()>(0);
+        (0..20).for_each(|_| assert!(receiver.recv_timeout(SHORT).is_err()));
+    };
+    let runtime = Builder::new().workers(2).build().unwrap();
+    let all = [("sleeps", sleeps as fn()), ("sleeps until", sleeps_until), ("receives", receives)];
+    for (what, waits) in all {
+        let is_punctual = |_| {
+            let start = Instant::now();
+            runtime.go(waits).join().unwrap();
+            start.elapsed() < Duration::from_millis(10)
+        };
+        assert!((0..20).any(is_punctual), "{what}");
+    }
+    runtime.shutdown(LONG).unwrap();
+}
+
 /// Nor for a timer that is far, whatever the one before it was.
 #[test]
 fn who_goes_to_sleep_for_a_timer_knows_for_how_long() {

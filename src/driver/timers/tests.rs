@@ -15,12 +15,14 @@ fn thread() -> Arc<ThreadBlock> {
 
 /// Arms so many timers in wheel `index`; they stay where they are until they have fired.
 fn arm(timers: &Timers, index: usize, count: usize, deadline: Moment) -> Vec<Pin<Box<Timer>>> {
+    (0..count).map(|_| arm_one(timers, index, deadline, false)).collect()
+}
+
+fn arm_one(timers: &Timers, index: usize, deadline: Moment, close: bool) -> Pin<Box<Timer>> {
     let thread = thread();
     let waiter = WaiterPtr::of_thread(&thread);
-    let mut armed: Vec<_> = (0..count).map(|_| Box::pin(Timer::new(waiter, deadline))).collect();
-    for timer in &mut armed {
-        mem::forget(timers.arm(index, timer.as_mut()));
-    }
+    let mut armed = Box::pin(Timer::new(waiter, deadline));
+    mem::forget(timers.arm(index, armed.as_mut(), close));
     armed
 }
 
@@ -197,6 +199,42 @@ fn of_two_timers_that_are_near_to_each_other_the_second_comes_soon() {
         (left == 1).then(|| Moment::now().since(first))
     };
     assert!((0..20).filter_map(apart).any(|apart| apart < MILLI * 2 / 3), "it had to wait");
+}
+
+/// Twenty of a tenth of a millisecond, one after the other: else those wakes are a millisecond apart, but for
+/// the first two. In one round of twenty, as above.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[test]
+fn who_waits_for_less_than_that_need_not_share_a_wake() {
+    let driver = Driver::new(1).unwrap();
+    let twenty = |close| {
+        let begun = Moment::now();
+        for _ in 0..20 {
+            let due = Moment::now().saturating_add(MILLI / 10);
+            let _armed = arm_one(&driver.timers, 0, due, close);
+            while driver.timers.len() > 0 {
+                wait(&driver, Moment::now());
+            }
+        }
+        Moment::now().since(begun)
+    };
+    assert!((0..20).any(|_| twenty(true) < 10 * MILLI));
+    assert!(twenty(false) > 15 * MILLI, "those that are not known to be close");
+}
+
+#[test]
+fn timers_are_close_until_the_last_one_that_was_is_due() {
+    let timers = Timers::new(2, Moment::from_nanos(0));
+    let tick = |ticks: u64| Moment::from_nanos(ticks << 16);
+    let put_off = |now| timers.put_off(tick(2), now, Moment::NEVER);
+    let _far = arm_one(&timers, 0, tick(12), false);
+    assert_eq!(put_off(tick(1)), tick(1).saturating_add(APART));
+    let _close =
+        [(1, 5), (1, 4), (0, 3)].map(|(index, ticks)| arm_one(&timers, index, tick(ticks), true));
+    assert_eq!(put_off(tick(1)), tick(2), "a tick later");
+    assert_eq!(put_off(tick(4)), tick(5));
+    assert_eq!(put_off(tick(5)), tick(5).saturating_add(APART));
+    assert_eq!(timers.put_off(tick(6), tick(5), Moment::PAST), tick(6), "the last was long ago");
 }
 
 #[test]
