@@ -43,6 +43,9 @@
 //! have an average that is neither's: where fifty put jobs into a queue, in a tenth of a microsecond each, and one takes them
 //! out for as long as there are some, nearly everybody waits behind that one.
 //!
+//! Who has stood still does so again, mostly: the next [`TRUSTED`] steals from there need no look, but where steals do not pay or
+//! are to be measured. Before each of them others have the processor if that one has not gone on since.
+//!
 //! Or the thread has no processor because this thief has it: the system may have woken it where the one runs that woke
 //! it. Then it would rob the other one of all that it has, piece by piece, and keep it from running meanwhile. So at
 //! who has not gone on for [`PAUSES`] it looks again after others have had the processor.
@@ -53,6 +56,7 @@ use super::worth::{FLOWING, MEASURED, Mark, Worth};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::thread;
+use std::mem;
 use std::time::Duration;
 
 /// Nanoseconds for a fiber between two scheduling points, from which on it talks to the system: on a Zen 5 one that receives and sends
@@ -70,6 +74,8 @@ const MOST: Duration = Duration::from_micros(320);
 /// The same where the two were not faster than the other one alone: to carry a hundred fibers there and back again
 /// takes a hundred microseconds.
 const MOST_SLOW: Duration = Duration::from_micros(1280);
+/// So many steals from one that has stood still need no look.
+pub(super) const TRUSTED: u32 = 64;
 /// `spin_loop`s between two looks: some hundred nanoseconds.
 const SPINS: u32 = 32;
 
@@ -81,11 +87,23 @@ pub(super) struct Patience {
     slow: Option<Duration>,
     /// When it came to its end, and the worker stole.
     ended: Option<Moment>,
+    stood: Stood,
+}
+
+/// One that was seen to stand still.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stood {
+    /// Its core.
+    core: usize,
+    /// How far it was, at the last look or steal.
+    work: u64,
+    /// So many steals need no look.
+    left: u32,
 }
 
 impl Patience {
     pub(super) fn new() -> Patience {
-        Patience { now: PATIENCE, slow: None, ended: None }
+        Patience { now: PATIENCE, slow: None, ended: None, stood: Stood::default() }
     }
 
     /// One of so many `workers` searches again, after a steal that was `worth` that; returns how long it
@@ -108,6 +126,23 @@ impl Patience {
     /// It has looked on for so long.
     pub(super) fn ends(&mut self, now: Moment) {
         self.ended = Some(now);
+    }
+
+    /// The worker of `core` has stood still when it was so far.
+    pub(super) fn has_stood(&mut self, core: usize, work: u64) {
+        self.stood = Stood { core, work, left: TRUSTED };
+    }
+
+    /// Is a look needed before a steal from `core`, whose last one was `worth` that? If not: has its worker, which is so far,
+    /// gone on since the last one?
+    pub(super) fn trusts(&mut self, core: usize, work: u64, worth: Worth) -> Option<bool> {
+        let stood = &mut self.stood;
+        if core != stood.core || stood.left == 0 || worth.slow || worth.unknown {
+            stood.left = 0;
+            return None;
+        }
+        stood.left -= 1;
+        Some(mem::replace(&mut stood.work, work) != work)
     }
 
     /// There was nothing to steal: that says nothing.
@@ -163,6 +198,11 @@ impl Look {
         }
     }
 
+    /// Has it come to an end since the other one does not go on?
+    fn sees_it_stand(&self, now: Moment) -> bool {
+        now.since(self.moved.at) >= self.stands && !self.is_over(now)
+    }
+
     fn is_over(&self, now: Moment) -> bool {
         now.since(self.began) >= self.patience
     }
@@ -197,11 +237,16 @@ impl Worker<'_> {
         let start = Moment::now();
         let (robbed, worth) = self.last_steal(start);
         let Some((victim, worth)) = self.whom_to_leave_alone(robbed, worth) else { return };
+        let (mut now, mut work) = (start, victim.stats.work());
+        let own = self.own();
+        match own.patience.trusts(victim.index, work, worth) {
+            Some(true) => return,
+            Some(false) => return thread::yield_now(),
+            None => {}
+        }
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (mut now, mut work) = (start, victim.stats.work());
-        let own = self.own();
         let patience = own.patience.again(now, worth, self.shared.config.workers);
         if patience >= MEASURED {
             own.steals.begins_to_measure(now);
@@ -222,8 +267,11 @@ impl Worker<'_> {
 
     /// Until `now`, when the one it looked on at was so far.
     pub(super) fn has_looked_on(&self, look: &Look, now: Moment, work: u64) {
+        let own = self.own();
+        if look.sees_it_stand(now) {
+            own.patience.has_stood(look.moved.from, work);
+        }
         if look.is_over(now) {
-            let own = self.own();
             own.patience.ends(now);
             look.measures().into_iter().for_each(|from| own.steals.measured(from, now, work));
         }

@@ -3,23 +3,23 @@
 use super::*;
 use crate::driver::Direction;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::scheduler::hold_off::{Look, PAYS, Patience, TALKS};
+use crate::scheduler::hold_off::{Look, PAYS, Patience, TALKS, TRUSTED};
 use crate::scheduler::worth::{FLOWING, MEASURED, Mark, Steals, Worth};
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 
-const PATIENCE: Duration = Duration::from_micros(20);
+pub(super) const PATIENCE: Duration = Duration::from_micros(20);
 pub(super) const PAID: Worth = Worth { short: false, slow: false, lost: false, unknown: false };
-const SHORT: Worth = Worth { short: true, ..PAID };
-const SLOW: Worth = Worth { slow: true, ..PAID };
+pub(super) const SHORT: Worth = Worth { short: true, ..PAID };
+pub(super) const SLOW: Worth = Worth { slow: true, ..PAID };
 pub(super) const LOST: Worth = Worth { lost: true, ..SLOW };
 pub(super) const UNKNOWN: Worth = Worth { unknown: true, ..PAID };
 
-fn at(micros: u64) -> Moment {
+pub(super) fn at(micros: u64) -> Moment {
     Moment::from_nanos(1_000_000_000 + micros * 1_000)
 }
 
-fn mark(micros: u64, from: usize, work: u64) -> Mark {
+pub(super) fn mark(micros: u64, from: usize, work: u64) -> Mark {
     Mark { at: at(micros), from, work }
 }
 
@@ -37,84 +37,24 @@ fn holds_off(bench: &Bench<'_>) -> bool {
 }
 
 #[test]
-fn a_worker_that_stands_still_is_robbed() {
-    let mut look = Look::new(mark(0, 1, 7), 2 * PATIENCE, PAID);
-    assert!(look.goes_on(at(1), 7) && look.goes_on(at(4), 7));
-    assert!(look.goes_on(at(4), 8), "it went on");
-    assert!(look.goes_on(at(8), 8));
-    assert!(!look.goes_on(at(9), 8), "five microseconds");
-}
-
-/// The one that stands still may be waiting for the thief's processor.
-#[test]
-fn a_thief_gives_way_once_while_the_other_stands_still() {
-    let mut look = Look::new(mark(0, 1, 7), PATIENCE, PAID);
-    let gives_way = |look: &mut Look, micros, dispatched| {
-        assert!(look.goes_on(at(micros), dispatched));
-        look.gives_way(at(micros))
-    };
-    assert!(!gives_way(&mut look, 1, 7));
-    assert!(gives_way(&mut look, 2, 7), "two microseconds");
-    assert!(!gives_way(&mut look, 4, 7), "again");
-    assert!(!gives_way(&mut look, 9, 8), "it went on");
-    assert!(gives_way(&mut look, 11, 8), "and stands still again");
-}
-
-#[test]
-fn patience_ends() {
-    let mut look = Look::new(mark(0, 1, 0), PATIENCE, PAID);
-    for micros in 1..20 {
-        assert!(look.goes_on(at(micros), micros), "{micros}");
-    }
-    assert!(!look.goes_on(at(20), 20));
-}
-
-#[test]
-fn patience_grows_with_steals_that_do_not_pay() {
-    let mut patience = Patience::new();
-    let mut now = 0;
-    let mut looks_on_after = |busy: Option<u64>, worth, workers| {
-        let looked_on = patience.again(at(now), worth, workers);
-        now += looked_on.as_micros() as u64;
-        patience.ends(at(now));
-        match busy {
-            Some(busy) => now += busy,
-            None => patience.forget(),
-        }
-        looked_on.as_micros()
-    };
-    let little = [(); 6].map(|()| looks_on_after(Some(19), SHORT, 2));
-    assert_eq!(little, [20, 40, 80, 160, 320, 320]);
-    assert_eq!(looks_on_after(None, PAID, 2), 320);
-    assert_eq!(looks_on_after(Some(319), PAID, 2), 320, "nothing was there to steal");
-    assert_eq!(looks_on_after(Some(320), PAID, 2), 320);
-    assert_eq!(looks_on_after(Some(20), PAID, 2), 20, "it paid");
-    assert_eq!(looks_on_after(Some(20), PAID, 2), 20);
-    assert_eq!(looks_on_after(Some(20), UNKNOWN, 2), 160, "to measure");
-    assert_eq!(looks_on_after(Some(2_000), PAID, 2), 20, "20 us of it were enough");
-    let slow = [(); 5].map(|()| looks_on_after(Some(2_000), SLOW, 2));
-    assert_eq!(slow, [160, 320, 640, 1280, 1280], "however busy it was");
-    assert_eq!(looks_on_after(Some(2_000), SLOW, 3), 320, "others may need it");
-    assert_eq!(looks_on_after(None, SLOW, 2), 640);
-    assert_eq!(looks_on_after(None, SLOW, 2), 640, "nothing was there to steal");
-    assert_eq!(looks_on_after(Some(19), PAID, 2), 20, "as before they were slow");
-    assert_eq!(looks_on_after(Some(20), SHORT, 2), 40);
-    assert_eq!(looks_on_after(Some(20), SLOW, 2), 160, "anew");
-}
-
-#[test]
-fn a_long_look_measures_from_its_middle_on() {
-    let long = MEASURED.as_micros() as u64;
-    let mut look = Look::new(mark(0, 1, 100), MEASURED, PAID);
-    for micros in 1..long {
-        assert!(look.goes_on(at(micros), 100 + micros), "{micros}");
-    }
-    let middle = look.measures().unwrap();
-    let half = long / 2;
-    assert_eq!((middle.at, middle.from, middle.work), (at(half), 1, 100 + half));
-    assert!(
-        Look::new(mark(0, 1, 0), MEASURED - Duration::from_micros(1), PAID).measures().is_none()
-    );
+fn a_look_tells_who_stands_still() {
+    bench(config(2), 1, |bench| {
+        bench.fill_ring(1, [0]);
+        set_pace(bench.core(1), TALKS - 1);
+        let patience = || &mut bench.workers[0].own().patience;
+        let trusted = |_| {
+            *patience() = Patience::new();
+            assert!(holds_off(bench));
+            (0..99).take_while(|_| !holds_off(bench)).count()
+        };
+        // None, where the thread loses its processor in the look.
+        assert!((0..1_000).map(trusted).any(|steals| steals == TRUSTED as usize));
+        *patience() = Patience::new();
+        let look = Look::new(mark(0, 1, 7), PATIENCE, PAID);
+        bench.workers[0].has_looked_on(&look, at(4), 7);
+        assert!(holds_off(bench), "something else came up");
+        bench.ring(1);
+    });
 }
 
 #[test]
@@ -339,11 +279,22 @@ fn a_thief_does_not_keep_the_processor_from_the_one_it_looks_on_at() {
                     core.stats.dispatched.add_shared(1);
                 }
             });
-            let goes_on = || holds_off(bench) && bench.workers[0].own().patience.has_ended();
+            let patience = || &mut bench.workers[0].own().patience;
+            let goes_on = |_: &_| {
+                *patience() = Patience::new();
+                holds_off(bench) && patience().has_ended()
+            };
             // Not each time: the system lets the thief go on while the other one has had more than its share.
-            let looks = (0..100).filter(|_| goes_on()).count();
+            let looks = (0..100).filter(goes_on).count();
+            let goes_on_before_a_steal = |_: &_| {
+                let work = core.stats.work();
+                patience().has_stood(1, work);
+                !holds_off(bench) && core.stats.work() != work
+            };
+            let steals = (0..100).filter(goes_on_before_a_steal).count();
             stop.store(true, Ordering::Relaxed);
             assert!(looks >= 5, "it seemed to stand still in {} of 100 looks", 100 - looks);
+            assert!(steals >= 5, "it had no processor before {} of 100 steals", 100 - steals);
         });
         bench.ring(1);
     });
