@@ -137,13 +137,64 @@ func sleepers() float64 {
 	return nanos/1e6 - 100
 }
 
-func nap() float64 {
+func nap(each time.Duration) float64 {
 	naps := scale(500, 20)
 	start := time.Now()
 	for range naps {
-		time.Sleep(time.Millisecond)
+		time.Sleep(each)
 	}
-	return float64((time.Since(start)/time.Duration(naps) - time.Millisecond).Microseconds())
+	return float64((time.Since(start)/time.Duration(naps) - each).Microseconds())
+}
+
+// jobs has 50 goroutines put jobs into a queue behind a mutex and a condition variable; four take them out.
+func jobs() float64 {
+	const clients, workers = 50, 4
+	each := scale(100_000, 5_000) / clients
+	return timed(clients*each, func() {
+		var lock sync.Mutex
+		some := sync.NewCond(&lock)
+		var queue []chan struct{}
+		put := func(job chan struct{}) {
+			lock.Lock()
+			queue = append(queue, job)
+			lock.Unlock()
+			some.Signal()
+		}
+		for range workers {
+			go func() {
+				for {
+					lock.Lock()
+					for len(queue) == 0 {
+						some.Wait()
+					}
+					answer := queue[0]
+					queue = queue[1:]
+					lock.Unlock()
+					if answer == nil {
+						return
+					}
+					computeFor(time.Microsecond)
+					answer <- struct{}{}
+				}
+			}()
+		}
+		var all sync.WaitGroup
+		all.Add(clients)
+		for range clients {
+			go func() {
+				for range each {
+					answer := make(chan struct{}, 1)
+					put(answer)
+					<-answer
+				}
+				all.Done()
+			}()
+		}
+		all.Wait()
+		for range workers {
+			put(nil)
+		}
+	})
 }
 
 func napCrowd() float64 {

@@ -19,6 +19,7 @@ mod fork_join;
 mod halves;
 mod http;
 mod idle;
+mod jobs;
 mod many_producers;
 mod mesh;
 mod mutex;
@@ -97,6 +98,7 @@ pub const ALL: &[&Case] = &[
     &actor::CASE,
     &mesh::CASE,
     &fan_out::CASE,
+    &jobs::CASE,
     &fork_join::CASE,
     &halves::CASE,
     &pipeline::SHORT,
@@ -105,6 +107,7 @@ pub const ALL: &[&Case] = &[
     &cancel::CASE,
     &cancel::TOLD,
     &nap::CASE,
+    &nap::SHORT,
     &nap::CROWD,
     &tickers::FEW,
     &tickers::MANY,

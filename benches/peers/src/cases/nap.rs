@@ -1,4 +1,4 @@
-//! A fiber sleeps for a millisecond, again and again, and nothing else runs.
+//! A fiber sleeps for a millisecond, or for a tenth of one, again and again, and nothing else runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,12 @@ use crate::run::Run;
 pub const CASE: Case = Case {
     name: "nap",
     part: Part::Beside,
-    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::May, may), (Peer::Threads, threads)],
+    bodies: &[
+        (Peer::Volt, volt::<1000>),
+        (Peer::Tokio, tokio::<1000>),
+        (Peer::May, may::<1000>),
+        (Peer::Threads, threads::<1000>),
+    ],
     rows: &[Row {
         key: "figure",
         title: "a sleep of 1 ms, over that",
@@ -19,6 +24,24 @@ pub const CASE: Case = Case {
     }],
     note: "One fiber sleeps for 1 ms 500 times, and nothing else runs: what a sleep takes more.",
     ..Case::INSIDE
+};
+
+pub const SHORT: Case = Case {
+    name: "nap_short",
+    bodies: &[
+        (Peer::Volt, volt::<100>),
+        (Peer::Tokio, tokio::<100>),
+        (Peer::May, may::<100>),
+        (Peer::Threads, threads::<100>),
+    ],
+    rows: &[Row {
+        key: "figure",
+        title: "a sleep of 0.1 ms, over that",
+        unit: Unit::Micros,
+        bar: Bar::NotSlower,
+    }],
+    note: "The same with sleeps of 0.1 ms.",
+    ..CASE
 };
 
 pub const CROWD: Case = Case {
@@ -43,41 +66,45 @@ fn naps(run: Run) -> u32 {
 }
 
 /// Microseconds that each took too long.
-fn over(naps: u32, start: Instant) -> f64 {
-    (start.elapsed() / naps).saturating_sub(NAP).as_secs_f64() * 1e6
+fn over(naps: u32, nap: Duration, start: Instant) -> f64 {
+    (start.elapsed() / naps).saturating_sub(nap).as_secs_f64() * 1e6
 }
 
-fn volt(run: Run) -> f64 {
+fn volt<const MICROS: u64>(run: Run) -> f64 {
     on_volt(run, move || {
+        let nap = Duration::from_micros(MICROS);
         let start = Instant::now();
-        (0..naps(run)).for_each(|_| volt::sleep(NAP));
-        over(naps(run), start)
+        (0..naps(run)).for_each(|_| volt::sleep(nap));
+        over(naps(run), nap, start)
     })
 }
 
-fn tokio(run: Run) -> f64 {
+fn tokio<const MICROS: u64>(run: Run) -> f64 {
     on_tokio(run, async move {
+        let nap = Duration::from_micros(MICROS);
         let start = Instant::now();
         for _ in 0..naps(run) {
-            tokio::time::sleep(NAP).await;
+            tokio::time::sleep(nap).await;
         }
-        over(naps(run), start)
+        over(naps(run), nap, start)
     })
 }
 
-fn may(run: Run) -> f64 {
+fn may<const MICROS: u64>(run: Run) -> f64 {
     on_may(run, move || {
+        let nap = Duration::from_micros(MICROS);
         let start = Instant::now();
-        (0..naps(run)).for_each(|_| may::coroutine::sleep(NAP));
-        over(naps(run), start)
+        (0..naps(run)).for_each(|_| may::coroutine::sleep(nap));
+        over(naps(run), nap, start)
     })
 }
 
-fn threads(run: Run) -> f64 {
+fn threads<const MICROS: u64>(run: Run) -> f64 {
     on_threads(run, || {
+        let nap = Duration::from_micros(MICROS);
         let start = Instant::now();
-        (0..naps(run)).for_each(|_| std::thread::sleep(NAP));
-        over(naps(run), start)
+        (0..naps(run)).for_each(|_| std::thread::sleep(nap));
+        over(naps(run), nap, start)
     })
 }
 
@@ -101,7 +128,7 @@ fn volt_crowd(run: Run) -> f64 {
             })
             .collect();
         all.into_iter().for_each(|one| one.join().unwrap());
-        over(crowd(run) / AT_ONCE, start)
+        over(crowd(run) / AT_ONCE, NAP, start)
     })
 }
 
@@ -121,7 +148,7 @@ fn tokio_crowd(run: Run) -> f64 {
         for one in all {
             one.await.unwrap();
         }
-        over(crowd(run) / AT_ONCE, start)
+        over(crowd(run) / AT_ONCE, NAP, start)
     })
 }
 
@@ -140,6 +167,6 @@ fn may_crowd(run: Run) -> f64 {
             })
             .collect();
         all.into_iter().for_each(|one| one.join().unwrap());
-        over(crowd(run) / AT_ONCE, start)
+        over(crowd(run) / AT_ONCE, NAP, start)
     })
 }
