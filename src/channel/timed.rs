@@ -1,7 +1,7 @@
 //! Receivers whose messages the clock makes: `after`, `at` and `tick`. Nothing is stored and nobody
 //! is woken: a message is there when its time has come, and a waiter sets its deadline to that.
 
-use crate::park::{Outcome, Parking, Wait, charge_current, has_passed};
+use crate::park::{Outcome, Parking, Wait, charge_current, has_passed, note_if_close};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -122,6 +122,7 @@ pub(super) fn never(deadline: Option<Moment>) -> RecvTimeoutError {
 const REASON: &str = "receive from a clock";
 
 fn sleep_until(deadline: Moment) {
+    note_if_close(deadline);
     let deadline = (deadline != Moment::NEVER).then_some(deadline);
     let wait = Wait { deadline, at_once: true, ..Wait::cancellable(REASON) };
     if Parking::begin().park(wait) == Outcome::Cancelled {

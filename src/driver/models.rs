@@ -134,7 +134,7 @@ fn a_timer_that_is_close_is_not_put_off() {
             world.timers.put_off(next, begins, Moment::NEVER)
         });
         other.join().unwrap();
-        world.finish(wakes_at, tick(3));
+        world.finish(wakes_at, tick(4));
     });
 }
 

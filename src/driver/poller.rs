@@ -43,7 +43,7 @@ struct Inner {
     poll: Poll,
     events: Events,
     /// When a wait for a timer may be over next: as far [`apart`](Timers::apart) from when it might have been the last time, or
-    /// [`SOON`] after the last one was if that is later.
+    /// [`SOON`] after the last one was if that is later and less far.
     next_in_time: Moment,
     far: Far,
 }
@@ -56,6 +56,10 @@ pub(crate) struct Role<'a>(MutexGuard<'a, Inner>);
 impl Role<'_> {
     pub(super) fn has_set_its_bell(&self) -> bool {
         self.0.far.is_set()
+    }
+
+    pub(super) fn next_in_time(&self) -> Moment {
+        self.0.next_in_time
     }
 }
 
@@ -118,9 +122,8 @@ impl Driver {
         let wake_at = self.alarm.set(|| self.wake_at(now, in_time).min(until()));
         let next = self.timers.next_deadline();
         if exact::is_worth_it(wake_at.since(now)) && wake_at >= next {
-            let is_put_off = wake_at > next;
-            let wake_at = if is_put_off { wake_at } else { self.timers.gather(now, wake_at) };
-            self.wait_exactly(role, wake_at.since(now), settled);
+            let wake_at = wake_at.max(self.timers.gather(now, next));
+            self.wait_exactly(role, wake_at.since(now), self.timers.apart(now), settled);
         } else {
             let timeout = role.0.far.timeout(now, wake_at);
             self.poll(role, timeout, settled);
@@ -140,14 +143,23 @@ impl Driver {
         if is_exact { self.timers.put_off(next, now, in_time) } else { next }
     }
 
-    fn wait_exactly(&self, role: &mut Role<'_>, timeout: Duration, settled: &mut Batch) {
+    /// After it the next such wait is over `apart` from when this one might have been.
+    fn wait_exactly(
+        &self,
+        role: &mut Role<'_>,
+        timeout: Duration,
+        apart: Duration,
+        settled: &mut Batch,
+    ) {
         let Inner { poll, next_in_time, .. } = &mut *role.0;
         match exact::wait(poll, timeout) {
             Some(true) => self.poll(role, Some(Duration::ZERO), settled),
             Some(false) => {
                 let now = Moment::now();
-                let in_time = next_in_time.saturating_add(self.timers.apart(now));
-                *next_in_time = in_time.max(now.saturating_add(SOON));
+                let (least, most) = (SOON.min(apart), apart.max(SOON));
+                *next_in_time = next_in_time
+                    .saturating_add(apart)
+                    .clamp(now.saturating_add(least), now.saturating_add(most));
             }
             None => self.poll(role, Some(timeout), settled),
         }

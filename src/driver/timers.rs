@@ -27,7 +27,7 @@ const COMPANY: Duration = Duration::from_nanos(2 * TICK);
 /// From the end of one wait for a timer to that of the next, on average, at least: timers that are near to each other share
 /// a wake, which costs more than what they do then.
 const APART: Duration = Duration::from_millis(1);
-/// The same while somebody waits for less than [`APART`], who would wait several times as long otherwise: a tick of the
+/// The same while somebody waits for less than half of that, who would wait several times as long otherwise: a tick of the
 /// wheels. Who sleeps for 100 us again and again wakes almost that often anyway.
 const APART_IF_CLOSE: Duration = Duration::from_nanos(TICK);
 /// How many waiters are taken out of a wheel before they are settled.
@@ -104,7 +104,8 @@ impl Timers {
     }
 
     /// Arms `timer` in the wheel of worker `index`, until what is returned goes. And the time if the
-    /// wheel is now due earlier than it was, or the deadline is `close`, so that the caller must tell the poller.
+    /// wheel is now due earlier than it was, so that the caller must tell the poller; or if the deadline is `close`, as late as
+    /// that may be: who knows already that some are close need not be told.
     #[inline]
     pub(crate) fn arm<'a>(
         &'a self,
@@ -127,7 +128,8 @@ impl Timers {
         if close && due.as_nanos() > shard.close.load(Ordering::Relaxed) {
             shard.close.store(due.as_nanos(), Ordering::Relaxed);
         }
-        (armed, (is_next || close).then_some(due))
+        let late = due.saturating_add(APART_IF_CLOSE);
+        (armed, is_next.then_some(due).or(close.then_some(late)))
     }
 
     /// When to wake for the timer that is due at `next`, if a wait for one may be over `in_time`.

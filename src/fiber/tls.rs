@@ -205,9 +205,12 @@ fn plain_blocks() -> *const Blocks {
     BLOCKS.try_with(ptr::from_ref).unwrap_or(ptr::null())
 }
 
-/// Deadlines this close are set by the clock: what has to pass at once does, and a bound is late by 1%
-/// at most. And they are noted, since who waits for them will not have others share the wake (`driver/poller.rs`).
-const CLOSE: Duration = Duration::from_millis(1);
+/// Deadlines this near are set by the clock: what has to pass at once does, and a bound is late by 1%
+/// at most.
+const NEAR: Duration = Duration::from_millis(1);
+/// Deadlines this near are close, which is noted: who waits for them will not have others share the wake (`driver/timers.rs`).
+/// Far from a millisecond, of which many have their intervals.
+const CLOSE: Duration = Duration::from_micros(500);
 
 /// When `duration` will have passed: never early, and late by less than 10 us. [`Moment::NEVER`] past the
 /// clock's range, [`Moment::PAST`] if there is nothing to wait for. For deadlines only; see [`TscClock`].
@@ -216,11 +219,11 @@ pub(crate) fn deadline_after(duration: Duration) -> Moment {
     if duration.is_zero() {
         return Moment::PAST;
     }
-    if duration >= CLOSE {
-        return upper_bound().saturating_add(duration);
+    let now = if duration < NEAR { Moment::now() } else { upper_bound() };
+    let deadline = now.saturating_add(duration);
+    if duration < CLOSE {
+        note_close(deadline);
     }
-    let deadline = Moment::now().saturating_add(duration);
-    note_close(deadline);
     deadline
 }
 

@@ -26,14 +26,12 @@ use crate::primitives::thread;
 use crate::scheduler::{self, Shared};
 use std::pin::pin;
 
+pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake};
+pub(crate) use crate::fiber::{deadline_after, has_passed, note_if_close};
+pub(crate) use crate::scheduler::{Queues, wake};
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
 pub(crate) use limits::{bound, interrupts, is_any_scope_over};
-
-pub(crate) use crate::fiber::{
-    Late, Outcome, WaiterPtr, Wake, deadline_after, has_passed, note_if_close,
-};
-pub(crate) use crate::scheduler::{Queues, wake};
 pub(crate) use patience::{Patience, comes_soon, linger, spin, spin_on_fiber};
 
 /// What a wait is for and how it may end besides by its sources.

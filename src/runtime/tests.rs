@@ -346,7 +346,20 @@ fn who_waits_for_less_than_a_millisecond_does_not_wait_for_one() {
         (0..20).for_each(|_| assert!(receiver.recv_timeout(SHORT).is_err()));
     };
     let runtime = Builder::new().workers(2).build().unwrap();
-    let all = [("sleeps", sleeps as fn()), ("sleeps until", sleeps_until), ("receives", receives)];
+    let ticks = || {
+        let ticks = crate::channel::tick(SHORT);
+        (0..20).for_each(|_| {
+            // One that is late is followed by another at once.
+            let due = Instant::now() + SHORT;
+            while ticks.recv().unwrap() < due {}
+        });
+    };
+    let all = [
+        ("sleeps", sleeps as fn()),
+        ("sleeps until", sleeps_until),
+        ("receives", receives),
+        ("ticks", ticks),
+    ];
     for (what, waits) in all {
         let is_punctual = |_| {
             let start = Instant::now();

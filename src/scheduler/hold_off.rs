@@ -20,7 +20,7 @@
 //! What comes of it decides how long the thief looks on next time: if what it took kept it busy for less
 //! time than it had looked on, it was not worth it, and its patience doubles, up to [`MOST`]; else it
 //! begins anew. So fibers that talk to each other all the time are carried away three thousand times a second at
-//! most, and those that do not, once.
+//! most, unless one of them computes in between, and those that do not, once.
 //!
 //! Where a hundred talk to each other, half of the ring keeps a thief busy for long, and by what they run for, which
 //! the misses have made three times as much, it holds enough to be taken at once, for ever. So the thief also asks what
@@ -43,7 +43,7 @@
 //! have an average that is neither's: where fifty put jobs into a queue, in a tenth of a microsecond each, and one takes them
 //! out for as long as there are some, nearly everybody waits behind that one.
 //!
-//! Who has stood still does so again, mostly: the next [`TRUSTED`] steals from there need no look, but where steals do not pay or
+//! Who has stood still does so again, mostly: the next [`TRUSTED`] searches there need no look, but where steals do not pay or
 //! are to be measured. Before each of them others have the processor if that one has not gone on since.
 //!
 //! Or the thread has no processor because this thief has it: the system may have woken it where the one runs that woke
@@ -74,7 +74,7 @@ const MOST: Duration = Duration::from_micros(320);
 /// The same where the two were not faster than the other one alone: to carry a hundred fibers there and back again
 /// takes a hundred microseconds.
 const MOST_SLOW: Duration = Duration::from_micros(1280);
-/// So many steals from one that has stood still need no look.
+/// So many searches at one that has stood still need no look.
 pub(super) const TRUSTED: u32 = 64;
 /// `spin_loop`s between two looks: some hundred nanoseconds.
 const SPINS: u32 = 32;
@@ -97,7 +97,7 @@ struct Stood {
     core: usize,
     /// How far it was, at the last look or steal.
     work: u64,
-    /// So many steals need no look.
+    /// So many searches need no look.
     left: u32,
 }
 
@@ -148,6 +148,11 @@ impl Patience {
     /// There was nothing to steal: that says nothing.
     pub(super) fn forget(&mut self) {
         self.ended = None;
+    }
+
+    #[cfg(test)]
+    pub(super) fn trusted(&self) -> u32 {
+        self.stood.left
     }
 
     #[cfg(test)]
@@ -239,10 +244,12 @@ impl Worker<'_> {
         let Some((victim, worth)) = self.whom_to_leave_alone(robbed, worth) else { return };
         let (mut now, mut work) = (start, victim.stats.work());
         let own = self.own();
-        match own.patience.trusts(victim.index, work, worth) {
-            Some(true) => return,
-            Some(false) => return thread::yield_now(),
-            None => {}
+        if let Some(has_gone_on) = own.patience.trusts(victim.index, work, worth) {
+            if !has_gone_on {
+                thread::yield_now();
+                self.own().tick.leave_out(Moment::now().since(start));
+            }
+            return;
         }
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
             return;

@@ -111,7 +111,9 @@ pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
 /// assert!(result.is_err());
 /// ```
 pub fn timeout_at<T>(deadline: impl Into<Instant>, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
-    until(deadline.into().0.or_past(), f)
+    let deadline = deadline.into().0.or_past();
+    park::note_if_close(deadline);
+    until(deadline, f)
 }
 
 fn until<T>(deadline: Moment, f: impl FnOnce() -> T) -> Result<T, Elapsed> {

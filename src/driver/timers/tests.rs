@@ -218,8 +218,11 @@ fn who_waits_for_less_than_that_need_not_share_a_wake() {
         }
         Moment::now().since(begun)
     };
+    let in_time = || driver.try_role().expect("nobody else turns it").next_in_time();
     assert!((0..20).any(|_| twenty(true) < 10 * MILLI));
+    assert!(in_time().since(Moment::now()) < APART_IF_CLOSE, "others have to wait for longer");
     assert!(twenty(false) > 15 * MILLI, "those that are not known to be close");
+    assert!(in_time().since(Moment::now()) < APART);
 }
 
 #[test]
