@@ -156,10 +156,9 @@ impl Driver {
             Some(true) => self.poll(role, Some(Duration::ZERO), settled),
             Some(false) => {
                 let now = Moment::now();
-                let (least, most) = (SOON.min(apart), apart.max(SOON));
-                *next_in_time = next_in_time
-                    .saturating_add(apart)
-                    .clamp(now.saturating_add(least), now.saturating_add(most));
+                let after = |time| now.saturating_add(time);
+                let in_time = next_in_time.saturating_add(apart);
+                *next_in_time = in_time.clamp(after(SOON.min(apart)), after(apart));
             }
             None => self.poll(role, Some(timeout), settled),
         }

@@ -337,7 +337,7 @@ fn who_goes_to_sleep_puts_the_look_off_that_it_wanted_awake() {
 /// round of twenty: what a busy machine takes from a thread that sleeps is not meant.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[test]
-fn who_waits_for_less_than_a_millisecond_does_not_wait_for_one() {
+fn who_waits_for_a_tenth_of_a_millisecond_does_not_wait_for_one() {
     const SHORT: Duration = Duration::from_micros(100);
     let sleeps = || (0..20).for_each(|_| thread::sleep(SHORT));
     let sleeps_until = || (0..20).for_each(|_| crate::time::sleep_until(Instant::now() + SHORT));

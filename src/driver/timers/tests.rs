@@ -1,6 +1,7 @@
 //! How much one turn settles, and who sees to the rest.
 
 use super::super::Driver;
+use super::super::alarm::Alarm;
 use super::*;
 use crate::fiber::{self, ThreadBlock};
 use crate::primitives::sync::Arc;
@@ -223,6 +224,29 @@ fn who_waits_for_less_than_that_need_not_share_a_wake() {
     assert!(in_time().since(Moment::now()) < APART_IF_CLOSE, "others have to wait for longer");
     assert!(twenty(false) > 15 * MILLI, "those that are not known to be close");
     assert!(in_time().since(Moment::now()) < APART);
+}
+
+/// Who arms them with short timeouts that are mostly met would wake it again and again.
+#[test]
+fn a_poller_that_knows_that_some_are_close_is_not_interrupted_for_more() {
+    let timers = Timers::new(1, Moment::from_nanos(0));
+    let (thread, alarm) = (thread(), Alarm::new());
+    let tick = |ticks: u64| Moment::from_nanos(ticks << 16);
+    let interrupts = |deadline, close| {
+        let mut timer = Box::pin(Timer::new(WaiterPtr::of_thread(&thread), deadline));
+        let (armed, due) = timers.arm(0, timer.as_mut(), close);
+        mem::forget(armed);
+        mem::forget(timer);
+        due.is_some_and(|due| alarm.is_too_late(due))
+    };
+    let lies_down = |now| alarm.set(|| timers.put_off(tick(2), now, Moment::NEVER));
+    assert!(!interrupts(tick(2), false), "nobody sleeps");
+    assert!(lies_down(tick(1)) > tick(15));
+    assert!(!interrupts(tick(9), false), "it is not the next");
+    assert!(interrupts(tick(8), true), "it is not to be put off with that one");
+    assert_eq!(lies_down(tick(5)), tick(6));
+    let sooner = tick(5).saturating_add(Duration::from_nanos(TICK / 2));
+    assert!(!interrupts(sooner, true), "in time enough");
 }
 
 #[test]
