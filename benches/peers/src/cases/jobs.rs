@@ -39,13 +39,15 @@ fn job() {
 /// None ends a worker.
 type Queue<S> = VecDeque<Option<S>>;
 
-fn volt(run: Run) -> f64 {
-    use volt::sync::{Condvar, Mutex, oneshot};
-    on_volt(run, move || {
-        let each = each(run);
-        let mut sampler = run.sampler(CLIENTS * each);
+/// What volt, may and threads have in common: the interface of std's locks, and answers through `$channel`.
+macro_rules! all_jobs {
+    ($run:expr, $sync:ident, $channel:ident, $spawn:path) => {{
+        use $sync::sync::{Condvar, Mutex, $channel};
+        let each = each($run);
+        let mut sampler = $run.sampler(CLIENTS * each);
         while sampler.again() {
-            let queue = Arc::new((Mutex::new(Queue::<oneshot::Sender<()>>::new()), Condvar::new()));
+            let queue =
+                Arc::new((Mutex::new(Queue::<$channel::Sender<()>>::new()), Condvar::new()));
             let put = |queue: &(Mutex<Queue<_>>, Condvar), job| {
                 queue.0.lock().unwrap().push_back(job);
                 queue.1.notify_one();
@@ -53,10 +55,12 @@ fn volt(run: Run) -> f64 {
             let start = Instant::now();
             for _ in 0..WORKERS {
                 let queue = Arc::clone(&queue);
-                volt::go(move || {
+                $spawn(move || {
                     loop {
-                        let jobs = queue.0.lock().unwrap();
-                        let mut jobs = queue.1.wait_while(jobs, |jobs| jobs.is_empty()).unwrap();
+                        let mut jobs = queue.0.lock().unwrap();
+                        while jobs.is_empty() {
+                            jobs = queue.1.wait(jobs).unwrap();
+                        }
                         let Some(answer) = jobs.pop_front().unwrap() else { return };
                         drop(jobs);
                         job();
@@ -67,9 +71,9 @@ fn volt(run: Run) -> f64 {
             let clients: Vec<_> = (0..CLIENTS)
                 .map(|_| {
                     let queue = Arc::clone(&queue);
-                    volt::go(move || {
+                    $spawn(move || {
                         for _ in 0..each {
-                            let (answer, done) = oneshot::channel();
+                            let (answer, done) = $channel::channel();
                             put(&queue, Some(answer));
                             done.recv().unwrap();
                         }
@@ -81,7 +85,24 @@ fn volt(run: Run) -> f64 {
             (0..WORKERS).for_each(|_| put(&queue, None));
         }
         sampler.figure()
-    })
+    }};
+}
+
+fn volt(run: Run) -> f64 {
+    on_volt(run, move || all_jobs!(run, volt, oneshot, volt::go))
+}
+
+fn may(run: Run) -> f64 {
+    fn go<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> may::coroutine::JoinHandle<T> {
+        may::go!(f)
+    }
+    on_may(run, move || all_jobs!(run, may, mpsc, go))
+}
+
+fn threads(run: Run) -> f64 {
+    on_threads(run, || all_jobs!(run, std, mpsc, std::thread::spawn))
 }
 
 fn tokio(run: Run) -> f64 {
@@ -130,94 +151,6 @@ fn tokio(run: Run) -> f64 {
             }
             sampler.add(start.elapsed());
             (0..WORKERS).for_each(|_| put(&queue, None));
-        }
-        sampler.figure()
-    })
-}
-
-fn may(run: Run) -> f64 {
-    use may::sync::{Condvar, Mutex, mpsc};
-    on_may(run, move || {
-        let each = each(run);
-        let mut sampler = run.sampler(CLIENTS * each);
-        while sampler.again() {
-            let queue = Arc::new((Mutex::new(Queue::<mpsc::Sender<()>>::new()), Condvar::new()));
-            let put = |queue: &(Mutex<Queue<_>>, Condvar), job| {
-                queue.0.lock().unwrap().push_back(job);
-                queue.1.notify_one();
-            };
-            let start = Instant::now();
-            for _ in 0..WORKERS {
-                let queue = Arc::clone(&queue);
-                may::go!(move || {
-                    loop {
-                        let mut jobs = queue.0.lock().unwrap();
-                        while jobs.is_empty() {
-                            jobs = queue.1.wait(jobs).unwrap();
-                        }
-                        let Some(answer) = jobs.pop_front().unwrap() else { return };
-                        drop(jobs);
-                        job();
-                        answer.send(()).unwrap();
-                    }
-                });
-            }
-            let clients: Vec<_> = (0..CLIENTS)
-                .map(|_| {
-                    let queue = Arc::clone(&queue);
-                    may::go!(move || {
-                        for _ in 0..each {
-                            let (answer, done) = mpsc::channel();
-                            put(&queue, Some(answer));
-                            done.recv().unwrap();
-                        }
-                    })
-                })
-                .collect();
-            clients.into_iter().for_each(|client| client.join().unwrap());
-            sampler.add(start.elapsed());
-            (0..WORKERS).for_each(|_| put(&queue, None));
-        }
-        sampler.figure()
-    })
-}
-
-fn threads(run: Run) -> f64 {
-    use std::sync::{Condvar, Mutex, mpsc};
-    on_threads(run, || {
-        let each = each(run);
-        let mut sampler = run.sampler(CLIENTS * each);
-        while sampler.again() {
-            let queue = (Mutex::new(Queue::<mpsc::Sender<()>>::new()), Condvar::new());
-            let put = |job| {
-                queue.0.lock().unwrap().push_back(job);
-                queue.1.notify_one();
-            };
-            let work = || {
-                loop {
-                    let jobs = queue.0.lock().unwrap();
-                    let mut jobs = queue.1.wait_while(jobs, |jobs| jobs.is_empty()).unwrap();
-                    let Some(answer) = jobs.pop_front().unwrap() else { return };
-                    drop(jobs);
-                    job();
-                    answer.send(()).unwrap();
-                }
-            };
-            let ask = || {
-                for _ in 0..each {
-                    let (answer, done) = mpsc::channel();
-                    put(Some(answer));
-                    done.recv().unwrap();
-                }
-            };
-            let start = Instant::now();
-            std::thread::scope(|scope| {
-                (0..WORKERS).for_each(|_| drop(scope.spawn(work)));
-                let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(ask)).collect();
-                clients.into_iter().for_each(|client| client.join().unwrap());
-                sampler.add(start.elapsed());
-                (0..WORKERS).for_each(|_| put(None));
-            });
         }
         sampler.figure()
     })

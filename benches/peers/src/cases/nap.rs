@@ -16,12 +16,7 @@ pub const CASE: Case = Case {
         (Peer::May, may::<1000>),
         (Peer::Threads, threads::<1000>),
     ],
-    rows: &[Row {
-        key: "figure",
-        title: "a sleep of 1 ms, over that",
-        unit: Unit::Micros,
-        bar: Bar::NotSlower,
-    }],
+    rows: &[row("a sleep of 1 ms, over that")],
     note: "One fiber sleeps for 1 ms 500 times, and nothing else runs: what a sleep takes more.",
     ..Case::INSIDE
 };
@@ -34,12 +29,7 @@ pub const SHORT: Case = Case {
         (Peer::May, may::<100>),
         (Peer::Threads, threads::<100>),
     ],
-    rows: &[Row {
-        key: "figure",
-        title: "a sleep of 0.1 ms, over that",
-        unit: Unit::Micros,
-        bar: Bar::NotSlower,
-    }],
+    rows: &[row("a sleep of 0.1 ms, over that")],
     note: "The same with sleeps of 0.1 ms.",
     ..CASE
 };
@@ -48,16 +38,15 @@ pub const CROWD: Case = Case {
     name: "nap_crowd",
     part: Part::Beside,
     bodies: &[(Peer::Volt, volt_crowd), (Peer::Tokio, tokio_crowd), (Peer::May, may_crowd)],
-    rows: &[Row {
-        key: "figure",
-        title: "sleeps of 1 ms, fifty at a time, over that",
-        unit: Unit::Micros,
-        bar: Bar::NotSlower,
-    }],
+    rows: &[row("sleeps of 1 ms, fifty at a time, over that")],
     note: "5,000 fibers sleep for 1 ms each, with a permit of a semaphore that has fifty: what fifty sleeps \
         take more.",
     ..Case::INSIDE
 };
+
+const fn row(title: &'static str) -> Row {
+    Row { key: "figure", title, unit: Unit::Micros, bar: Bar::NotSlower }
+}
 
 const NAP: Duration = Duration::from_millis(1);
 
