@@ -354,11 +354,18 @@ fn who_waits_for_a_tenth_of_a_millisecond_does_not_wait_for_one() {
             while ticks.recv().unwrap() < due {}
         });
     };
+    let times_out = || {
+        (0..20).for_each(|_| {
+            let end = Instant::now() + SHORT;
+            assert!(crate::time::timeout_at(end, thread::park).is_err());
+        });
+    };
     let all = [
         ("sleeps", sleeps as fn()),
         ("sleeps until", sleeps_until),
         ("receives", receives),
         ("ticks", ticks),
+        ("times out", times_out),
     ];
     for (what, waits) in all {
         let is_punctual = |_| {
