@@ -41,6 +41,15 @@
 //! looks at that count after its store, with the light fence between, and wakes: as for `raw`, before the
 //! heavy fence the revoker sees the store, after it he is seen.
 //!
+//! # Who has to wait
+//!
+//! The least that a turn costs where two take turns is the way of the lock's line, and of those that it guards. So who finds
+//! `raw` taken stays away for a while before it tries again; for how long is learned from how many turns another has had in
+//! a row when somebody had to wait. Two that send and receive without a pause have some, and more the longer the other one stays
+//! away; who does something else between two turns has one, and stays away for nothing. Measured on an Intel whose lines take
+//! 61 ns from one processor to the other, with 32 `spin_loop`s each time before: a stream without a bound 52 -> 38 ns, fifty that
+//! call one of eight 920 -> 660, a hundred that ask one 390 -> 350, eight that hand to eight 925 -> 865.
+//!
 //! # What it asks for
 //!
 //! As `Lock`: the release touches the lock after others may have it. And it asks who comes: a [`Caller`].
@@ -48,7 +57,7 @@
 use super::asymmetric;
 use super::lock::{Bed, RawLock};
 use super::sync::UnsafeCell;
-use super::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use super::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -73,6 +82,23 @@ const LONG_STREAK: u32 = 4096;
 const STREAK: u32 = 1;
 #[cfg(loom)]
 const LONG_STREAK: u32 = 1;
+
+/// Who finds `raw` taken stays away for so many `spin_loop`s, a hundred nanoseconds. Where each does something else between
+/// two turns, no longer.
+#[cfg(not(loom))]
+const AWAY: u32 = 8;
+/// Where others have [`TURNS`] in a row, they have some more meanwhile, and what the lock is for goes from processor to
+/// processor once for all of them.
+#[cfg(not(loom))]
+const AWAY_LONG: u32 = 64;
+#[cfg(loom)]
+const AWAY: u32 = 0;
+#[cfg(loom)]
+const AWAY_LONG: u32 = 0;
+const TURNS: u32 = 3;
+/// More count as that many.
+const MOST_TURNS: u32 = 8;
+const SCALE: u32 = 16;
 
 /// The calling thread, as a biased lock knows it. Good until the caller's next switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +127,8 @@ struct RawBiased {
     /// Is the thread that has the bias inside? Written by that thread alone.
     inside: AtomicU8,
     raw: RawLock,
+    /// [`AWAY`] or [`AWAY_LONG`]. Written by the owner of `raw`.
+    away: AtomicU32,
     /// Where the revoker sleeps for `inside`.
     bed: Bed,
     history: UnsafeCell<History>,
@@ -114,6 +142,8 @@ struct History {
     streak: u32,
     /// How many times it takes.
     needed: u32,
+    /// How many turns in a row another has had when somebody had to wait: a moving average, times [`SCALE`].
+    turns: u32,
     /// Who has lost the bias without having seen it; or [`NOBODY`].
     debtor: usize,
 }
@@ -189,13 +219,16 @@ impl RawBiased {
     #[inline(never)]
     fn lock_plainly(&self, caller: Caller) {
         self.give_up(caller);
-        self.raw.lock_patiently();
+        let waited = self.raw.lock_patiently(&self.away);
         let named = self.bias.load(Ordering::Relaxed);
         let gave_up = named == NOBODY || self.revoke(named);
         // SAFETY: the owner of `raw`.
         let gets_it = self.history.with_mut(|history| unsafe {
             if named != NOBODY {
                 (*history).revoked(named, gave_up);
+            }
+            if waited {
+                self.away.store((*history).waited(), Ordering::Relaxed);
             }
             (*history).came(caller)
         });
@@ -228,12 +261,19 @@ impl RawBiased {
 
 impl History {
     const fn new() -> History {
-        History { last: 0, streak: 0, needed: STREAK, debtor: NOBODY }
+        History { last: 0, streak: 0, needed: STREAK, turns: 0, debtor: NOBODY }
     }
 
     #[cold]
     fn revoked(&mut self, from: usize, gave_up: bool) {
         (self.needed, self.debtor) = if gave_up { (STREAK, NOBODY) } else { (LONG_STREAK, from) };
+    }
+
+    /// The caller had to wait. For how long had the next ones better stay away?
+    fn waited(&mut self) -> u32 {
+        let turns = SCALE * (self.streak + 1).min(MOST_TURNS);
+        self.turns = (3 * self.turns + turns) / 4;
+        if self.turns >= SCALE * TURNS { AWAY_LONG } else { AWAY }
     }
 
     /// The caller has taken `raw`. True if it is to have the bias.
@@ -296,6 +336,7 @@ impl<T> BiasedLock<T> {
             bias: AtomicUsize::new(NOBODY),
             inside: AtomicU8::new(OUT),
             raw: RawLock::new(),
+            away: AtomicU32::new(AWAY),
             bed: Bed::new(),
             history: UnsafeCell::new(History::new()),
         };
@@ -399,27 +440,5 @@ impl<T> Drop for BiasedGuard<'_, T> {
 mod models;
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// One who lost the bias without seeing it keeps it from others until it comes again, and no longer.
-    #[test]
-    fn who_came_again_is_in_no_debt() {
-        asymmetric::register();
-        if !asymmetric::is_light() {
-            return;
-        }
-        let seats = [0_usize, 0];
-        // SAFETY: this thread's, all the time.
-        let [first, second] = [0, 1].map(|seat| unsafe { Caller::of(&raw const seats[seat]) });
-        let lock = BiasedLock::new(());
-        let comes = |caller, times| {
-            (0..times).for_each(|_| drop(lock.lock(caller)));
-            lock.raw.bias.load(Ordering::Relaxed)
-        };
-        assert_eq!(comes(first, 2 * STREAK), first.0);
-        assert_eq!(comes(second, 2 * LONG_STREAK), NOBODY, "the first may still come in");
-        assert_eq!(comes(first, 1), NOBODY);
-        assert_eq!(comes(second, 2 * LONG_STREAK), second.0);
-    }
-}
+#[path = "biased_tests.rs"]
+mod tests;

@@ -40,12 +40,6 @@ pub(super) struct RawLock {
     bed: Bed,
 }
 
-/// Rounds of a thread that stays away: some tenths of a microsecond, and more than one on an Intel, whose `pause` is long.
-#[cfg(not(loom))]
-const AWAY: u32 = 32;
-#[cfg(loom)]
-const AWAY: u32 = 0;
-
 const FREE: u8 = 0;
 const TAKEN: u8 = 1;
 
@@ -76,20 +70,22 @@ impl RawLock {
         }
     }
 
-    /// As [`lock`](RawLock::lock), for what two threads take again and again: who comes second stays away for a while. The
-    /// other one takes some turns meanwhile, and what the lock is for goes from processor to processor once for all of them.
+    /// As [`lock`](RawLock::lock), but who finds it taken stays away for so many `spin_loop`s before it tries again. True if it
+    /// was taken.
     #[inline(always)]
-    pub(super) fn lock_patiently(&self) {
-        if !self.try_lock() {
-            self.stay_away();
-            self.lock_slowly();
+    pub(super) fn lock_patiently(&self, away: &AtomicU32) -> bool {
+        let taken = !self.try_lock();
+        if taken {
+            self.lock_later(away.load(Ordering::Relaxed));
         }
+        taken
     }
 
     #[cold]
     #[inline(never)]
-    fn stay_away(&self) {
-        (0..AWAY).for_each(|_| std::hint::spin_loop());
+    fn lock_later(&self, away: u32) {
+        (0..away).for_each(|_| std::hint::spin_loop());
+        self.lock_slowly();
     }
 
     /// By the owner.
