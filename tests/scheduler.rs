@@ -130,6 +130,17 @@ fn beside_one_that_computes_and_yields_they_go_on_for_as_long() {
     assert!(extended >= 50, "{extended} in fifty turns");
 }
 
+/// Who yields leaves them as much as it takes itself, though it takes little.
+#[test]
+fn beside_one_that_yields_every_two_microseconds_too() {
+    let (before, after) = beside_long_turns(|| {
+        compute(Duration::from_micros(2));
+        volt::yield_now();
+    });
+    let extended = after.lifo_extended - before.lifo_extended;
+    assert!(extended >= 25, "{extended} in fifty turns");
+}
+
 #[test]
 fn beside_one_that_is_long_for_its_operations_they_do_not() {
     let (before, after) = beside_long_turns(|| {

@@ -7,6 +7,10 @@
 //! than [`MOST`]: 3.1 -> 0.2 us a round trip beside eight (measured; Go 0.28, Tokio 0.49). Not where it is
 //! operations that take them long: who sends to a hundred others until his budget is used up is the slot's himself now and
 //! then, and the others have more to do at once the longer he stays in the ring (22 -> 36 ns a message otherwise, measured).
+//!
+//! Who yields asks for that himself. So where most of the ring's were such, less is long: four pairs that exchange messages beside
+//! eight that compute 1 us each between two yields 710 -> 200 ns a round trip (Intel; Tokio 210, Go 520), one pair 2,300 -> 250 (Tokio
+//! 430, Go 540).
 
 use crate::primitives::clock::{in_stamps, stamp};
 use std::time::Duration;
@@ -15,6 +19,8 @@ use std::time::Duration;
 pub(super) const LIFO_RUNS: u32 = 3;
 /// What one from the ring takes at least that is long for those who are done in a tenth of a microsecond.
 const LONG: u64 = in_stamps(Duration::from_micros(5));
+/// The same where most of them have yielded.
+const LONG_FOR_A_YIELD: u64 = in_stamps(Duration::from_nanos(500));
 /// Longer than that they do not go on, however long the other took.
 const MOST: u64 = in_stamps(Duration::from_micros(100));
 
@@ -25,6 +31,8 @@ pub(super) struct LifoRun {
     pub(super) count: u32,
     /// Some fiber has used up its budget since the last end.
     used_up: bool,
+    /// So many have yielded since then.
+    yields: u16,
     /// Since the worker has slept.
     last: Option<End>,
     /// Until then a run goes on that is longer than [`LIFO_RUNS`], and the next one where it has ended before.
@@ -61,7 +69,7 @@ impl LifoRun {
         self.asked = now;
         if self.until.is_none() {
             self.last = Some(End { at: now, dispatched });
-            (self.used_up, self.own) = (false, self.own - self.own / 8);
+            (self.used_up, self.yields, self.own) = (false, 0, self.own - self.own / 8);
         }
         self.until.is_some()
     }
@@ -73,13 +81,20 @@ impl LifoRun {
         // The last run of the slot's is among them.
         let others =
             dispatched.wrapping_sub(last.dispatched).saturating_sub(LIFO_RUNS.into()).max(1);
-        let are_long = !self.used_up && took / others >= LONG;
+        let long = if 2 * u64::from(self.yields) >= others { LONG_FOR_A_YIELD } else { LONG };
+        let are_long = !self.used_up && took / others >= long;
         are_long.then(|| now.wrapping_add(took.min(MOST)))
     }
 
     /// A fiber must let others run that would go on.
     pub(super) fn budget_used_up(&mut self) {
         self.used_up = true;
+    }
+
+    /// The running fiber lets others run. If it came from the slot, those of the slot want no more than those of the ring.
+    #[inline(always)]
+    pub(super) fn yields(&mut self) {
+        self.yields = if self.count == 0 { self.yields.saturating_add(1) } else { 0 };
     }
 
     /// The time until now was nobody's.
@@ -119,6 +134,38 @@ mod tests {
             // At first, and at each fortieth of the time.
             assert_eq!(LifoRun::ended().turns(others, took, took / 40), 41, "{others}");
         }
+    }
+
+    #[test]
+    fn beside_those_that_yield_less_is_long() {
+        for (others, yields) in [(1, 1), (3, 2), (100, 50)] {
+            let run = || LifoRun { yields, ..LifoRun::ended() };
+            let long = others * LONG_FOR_A_YIELD;
+            assert_eq!(run().turns(others, long, long / 40), 41, "{others}");
+            assert_eq!(run().turns(others, long - 1, 1), 0, "{others}");
+            let mut few = LifoRun { yields: yields - 1, ..LifoRun::ended() };
+            assert_eq!(few.turns(others, others * (LONG - 1), 1), 0, "{others}");
+        }
+    }
+
+    /// A lock that is held over a yield goes from one to the next through the slot.
+    #[test]
+    fn if_those_of_the_slot_yield_too_it_is_not() {
+        let mut run = LifoRun { yields: 2, ..LifoRun::ended() };
+        run.count = 1;
+        run.yields();
+        assert!(!run.may_go_on_at(2 * LONG_FOR_A_YIELD, 5));
+        run.count = 0;
+        (0..2).for_each(|_| run.yields());
+        assert!(run.may_go_on_at(4 * LONG_FOR_A_YIELD, 10));
+    }
+
+    #[test]
+    fn they_have_yielded_since_its_end() {
+        let mut run = LifoRun { yields: 2, ..LifoRun::ended() };
+        assert!(run.may_go_on_at(2 * LONG_FOR_A_YIELD, 5));
+        assert!(!run.may_go_on_at(10 * LONG_FOR_A_YIELD, 8), "its time is over");
+        assert!(!run.may_go_on_at(14 * LONG_FOR_A_YIELD, 12));
     }
 
     #[test]
