@@ -29,6 +29,40 @@ fn a_thief_gives_way_once_while_the_other_stands_still() {
     assert!(gives_way(&mut look, 11, 8), "and stands still again");
 }
 
+/// Each look takes lines away from the one that is looked at.
+#[test]
+fn who_goes_on_is_looked_at_less_and_less_often() {
+    let mut look = Look::new(mark(0, 1, 0), PATIENCE, PAID);
+    let mut rests = |works: [u64; 6]| {
+        works.map(|work| {
+            assert!(look.goes_on(at(1), work));
+            look.rest()
+        })
+    };
+    assert_eq!(rests([0; 6]), [1; 6], "it does not go on");
+    assert_eq!(rests([1, 2, 3, 4, 5, 6]), [2, 4, 8, 8, 8, 8]);
+    assert_eq!(rests([7, 7, 7, 8, 9, 9]), [8, 1, 1, 2, 4, 1], "it may stand still");
+}
+
+/// But what comes up elsewhere ends that at once.
+#[test]
+fn a_thief_that_does_not_look_is_called_away() {
+    bench(config(2), 2, |bench| {
+        let thief = &bench.workers[0];
+        let is_called_away = || {
+            let start = Moment::now();
+            // Some seconds.
+            thief.lets_it_run(8_000_000, bench.core(1), PAID);
+            Moment::now().since(start) < Duration::from_secs(1)
+        };
+        bench.fill_injector([0]);
+        assert!(is_called_away(), "the injector");
+        let injected = bench.shared.injector.pop().unwrap();
+        assert!(thief.held().mailbox.push(injected).is_ok());
+        assert!(is_called_away(), "its mailbox");
+    });
+}
+
 #[test]
 fn who_has_stood_still_is_trusted_for_some_steals() {
     let mut patience = Patience::new();
