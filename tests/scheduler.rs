@@ -132,9 +132,9 @@ fn beside_one_that_computes_and_yields_they_go_on_for_as_long() {
 
 /// Who yields leaves them as much as it takes itself, though it takes little.
 #[test]
-fn beside_one_that_yields_every_two_microseconds_too() {
+fn beside_one_that_yields_every_four_microseconds_too() {
     let (before, after) = beside_long_turns(|| {
-        compute(Duration::from_micros(2));
+        compute(Duration::from_micros(4));
         volt::yield_now();
     });
     let extended = after.lifo_extended - before.lifo_extended;

@@ -47,8 +47,8 @@
 //! `raw` taken stays away for a while before it tries again; for how long is learned from how many turns another has had in
 //! a row when somebody had to wait. Two that send and receive without a pause have some, and more the longer the other one stays
 //! away; who does something else between two turns has one, and stays away for nothing. Measured on an Intel whose lines take
-//! 61 ns from one processor to the other, with 32 `spin_loop`s each time before: a stream without a bound 52 -> 38 ns, fifty that
-//! call one of eight 920 -> 660, a hundred that ask one 390 -> 350, eight that hand to eight 925 -> 865.
+//! 61 ns from one processor to the other, with 32 `spin_loop`s each time before: a stream without a bound 51 -> 36 ns, fifty that
+//! call one of eight 904 -> 638, eight that hand to eight 895 -> 867. (Where three or more come in turn nobody has many in a row.)
 //!
 //! # What it asks for
 //!
@@ -87,7 +87,7 @@ const LONG_STREAK: u32 = 1;
 /// two turns, no longer.
 #[cfg(not(loom))]
 const AWAY: u32 = 8;
-/// Where others have [`TURNS`] in a row, they have some more meanwhile, and what the lock is for goes from processor to
+/// Where another one has [`TURNS`] in a row, it has some more meanwhile, and what the lock is for goes from processor to
 /// processor once for all of them.
 #[cfg(not(loom))]
 const AWAY_LONG: u32 = 64;
@@ -96,6 +96,8 @@ const AWAY: u32 = 0;
 #[cfg(loom)]
 const AWAY_LONG: u32 = 0;
 const TURNS: u32 = 3;
+/// The same where those who wait stay away for long already.
+const TURNS_BY_THEN: u32 = 4;
 /// More count as that many.
 const MOST_TURNS: u32 = 8;
 const SCALE: u32 = 16;
@@ -144,6 +146,8 @@ struct History {
     needed: u32,
     /// How many turns in a row another has had when somebody had to wait: a moving average, times [`SCALE`].
     turns: u32,
+    /// Whoever waits stays away for long.
+    is_long: bool,
     /// Who has lost the bias without having seen it; or [`NOBODY`].
     debtor: usize,
 }
@@ -228,7 +232,7 @@ impl RawBiased {
                 (*history).revoked(named, gave_up);
             }
             if waited {
-                self.away.store((*history).waited(), Ordering::Relaxed);
+                self.away.store((*history).waited(caller), Ordering::Relaxed);
             }
             (*history).came(caller)
         });
@@ -261,7 +265,7 @@ impl RawBiased {
 
 impl History {
     const fn new() -> History {
-        History { last: 0, streak: 0, needed: STREAK, turns: 0, debtor: NOBODY }
+        History { last: 0, streak: 0, needed: STREAK, turns: 0, is_long: false, debtor: NOBODY }
     }
 
     #[cold]
@@ -270,10 +274,16 @@ impl History {
     }
 
     /// The caller had to wait. For how long had the next ones better stay away?
-    fn waited(&mut self) -> u32 {
-        let turns = SCALE * (self.streak + 1).min(MOST_TURNS);
-        self.turns = (3 * self.turns + turns) / 4;
-        if self.turns >= SCALE * TURNS { AWAY_LONG } else { AWAY }
+    fn waited(&mut self, caller: Caller) -> u32 {
+        // Nothing tells two threads that have no runtime from one.
+        if self.last != caller.0 {
+            let turns = SCALE * (self.streak + 1).min(MOST_TURNS);
+            self.turns = (3 * self.turns + turns).div_ceil(4);
+            // Of those that another has had some had no time otherwise.
+            let enough = if self.is_long { TURNS_BY_THEN } else { TURNS };
+            self.is_long = self.turns >= SCALE * enough;
+        }
+        if self.is_long { AWAY_LONG } else { AWAY }
     }
 
     /// The caller has taken `raw`. True if it is to have the bias.

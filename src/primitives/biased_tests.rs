@@ -1,3 +1,5 @@
+//! How long who waits stays away, and what a bias that was taken leaves behind.
+
 use super::*;
 use std::thread;
 
@@ -6,20 +8,29 @@ use std::thread;
 fn who_waits_stays_away_for_what_it_is_worth() {
     let mut history = History::new();
     let mut waits = |turns, times| {
+        let mut away = 0;
         (0..times).for_each(|_| {
             history.streak = turns - 1;
-            history.waited();
+            away = history.waited(Caller(history.last + 1, PhantomData));
         });
-        history.streak = turns - 1;
-        history.waited()
+        away
     };
     assert_eq!(waits(1, 10), AWAY);
-    assert_eq!(waits(100, 0), AWAY, "once says nothing");
+    assert_eq!(waits(100, 1), AWAY, "once says nothing");
     assert_eq!(waits(100, 10), AWAY_LONG);
-    assert_eq!(waits(1, 0), AWAY_LONG, "once says nothing");
-    assert_eq!(waits(1, 5), AWAY);
-    assert_eq!(waits(TURNS + 1, 20), AWAY_LONG);
-    assert_eq!(waits(TURNS - 1, 20), AWAY);
+    assert_eq!(waits(1, 1), AWAY_LONG, "once says nothing");
+    assert_eq!(waits(1, 6), AWAY);
+    assert_eq!(waits(TURNS - 1, 50), AWAY);
+    assert!((1..50).any(|times| waits(TURNS, times) == AWAY_LONG), "it is tried");
+    assert!((1..50).any(|times| waits(TURNS, times) == AWAY), "no more come of it");
+    assert_eq!(waits(TURNS_BY_THEN, 50), AWAY_LONG);
+}
+
+/// Threads without a runtime are all one to it: it knows of no turns then.
+#[test]
+fn two_that_cannot_be_told_apart_teach_nothing() {
+    let mut history = History { streak: 1_000, ..History::new() };
+    assert!((0..99).all(|_| history.waited(Caller::NONE) == AWAY));
 }
 
 /// And that is known of each lock to whoever comes.

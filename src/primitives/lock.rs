@@ -312,8 +312,9 @@ mod models {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Lock;
+    use super::{AtomicU32, Lock};
     use std::thread;
+    use std::time::{Duration, Instant};
 
     /// More threads than processors, and owners that lose theirs: sleepers are woken.
     #[test]
@@ -337,6 +338,29 @@ mod tests {
             }
         });
         assert_eq!(lock.lock().0, THREADS * TIMES);
+    }
+
+    /// Who finds it taken does not come back before its time, though the lock is free by then.
+    #[test]
+    fn who_waits_stays_away() {
+        let (lock, away) = (Lock::new(()), AtomicU32::new(1_000_000));
+        thread::scope(|scope| {
+            let held = lock.lock();
+            let waiter = scope.spawn(|| {
+                let start = Instant::now();
+                assert!(lock.raw.lock_patiently(&away), "it was taken");
+                lock.raw.unlock();
+                start.elapsed()
+            });
+            // It sleeps, if it does not stay away.
+            while !waiter.is_finished() && !lock.raw.has_sleepers() {
+                thread::yield_now();
+            }
+            drop(held);
+            assert!(waiter.join().unwrap() >= Duration::from_millis(1));
+        });
+        assert!(!lock.raw.lock_patiently(&away), "it is free");
+        lock.raw.unlock();
     }
 
     /// A sleeper is seen, whatever else the word says: the owner holds the lock until it sleeps.

@@ -7,7 +7,7 @@
 //! asks what it is after. While a worker *flows*, that is goes on from fiber to fiber in less than
 //! [`TALKS`], and has less than [`PAYS`] queued, the thief looks on, for [`PATIENCE`] at most, and
 //! takes what there is then. Meanwhile it counts as searching, so that nobody is woken for what is not
-//! worth it, and goes at once for whatever else turns up. (Go waits for 3 us before it takes another's
+//! worth it, and goes at once for whatever turns up where others put it, and within 3 us for what other workers' queues are worth. (Go waits for 3 us before it takes another's
 //! `runnext`, to the same end.)
 //!
 //! What is carried to and fro runs more slowly, by the misses that this costs, and might not flow any more for that
@@ -71,6 +71,7 @@ use std::time::Duration;
 pub(super) const TALKS: u64 = 1_500;
 /// Nanoseconds of work in a queue that are worth a steal in any case.
 pub(super) const PAYS: u64 = 20_000;
+/// Since it was seen to go on: up to [`RARELY`] longer ago.
 const STANDS: Duration = Duration::from_micros(5);
 /// The same in a look that measures, or where steals lose: who wakes a thousand others takes as long.
 const STANDS_LONG: Duration = Duration::from_micros(80);
@@ -83,10 +84,11 @@ const MOST: Duration = Duration::from_micros(320);
 const MOST_SLOW: Duration = Duration::from_micros(1280);
 /// So many searches at one that has stood still need no look.
 pub(super) const TRUSTED: u32 = 64;
-/// `spin_loop`s between two looks: some hundred nanoseconds.
+/// `spin_loop`s between two questions: some hundred nanoseconds.
 const SPINS: u32 = 32;
-/// So many times as long at one that goes on.
-const RARELY: u32 = 8;
+/// Between two looks at one that goes on, at first and at most.
+const OFTEN: Duration = Duration::from_nanos(400);
+const RARELY: Duration = Duration::from_micros(3);
 
 /// How long a worker looks on before it steals.
 #[derive(Clone, Copy, Debug)]
@@ -182,7 +184,7 @@ pub(super) struct Look {
     /// Others have had this processor since.
     gave_way: bool,
     /// As [`rest`](Look::rest) says.
-    rest: u32,
+    rest: Duration,
     /// How far it was in the middle of the look: by then it has back what was carried away before.
     middle: Mark,
 }
@@ -197,7 +199,7 @@ impl Look {
             stands,
             moved: began,
             gave_way: false,
-            rest: 1,
+            rest: Duration::ZERO,
             middle: began,
         }
     }
@@ -205,7 +207,7 @@ impl Look {
     /// Is it still better left alone? `work` is how far it is.
     pub(super) fn goes_on(&mut self, now: Moment, work: u64) -> bool {
         let moves = work != self.moved.work;
-        self.rest = if moves { RARELY.min(2 * self.rest) } else { 1 };
+        self.rest = if moves { (2 * self.rest).clamp(OFTEN, RARELY) } else { Duration::ZERO };
         if moves {
             self.moved = Mark { at: now, work, ..self.moved };
             self.gave_way = false;
@@ -224,8 +226,8 @@ impl Look {
         }
     }
 
-    /// For how long the other one is not looked at, in times [`SPINS`].
-    pub(super) fn rest(&self) -> u32 {
+    /// For how long the other one is not looked at.
+    pub(super) fn rest(&self) -> Duration {
         self.rest
     }
 
@@ -288,7 +290,7 @@ impl Worker<'_> {
         while look.goes_on(now, work) && self.leaves_alone(victim, worth) {
             match look.gives_way(now) {
                 true => thread::yield_now(),
-                false => self.lets_it_run(look.rest(), victim, worth),
+                false => self.lets_it_run(now.saturating_add(look.rest()), victim, worth),
             }
             // In this order: one that loses its processor in between, at the end, takes the other for slower, not for faster.
             (work, now) = (victim.stats.work(), Moment::now());
@@ -298,10 +300,14 @@ impl Worker<'_> {
         self.own().tick.leave_out(now.since(start));
     }
 
-    /// Does not look at `victim`, whose last robbery was `worth` that, for so many times [`SPINS`], unless something else comes up.
-    pub(super) fn lets_it_run(&self, times: u32, victim: &Core, worth: Worth) {
-        let waits = |_: &_| !self.is_called_away(victim, worth);
-        (0..times).take_while(waits).for_each(|_| (0..SPINS).for_each(|_| std::hint::spin_loop()));
+    /// Does not look at `victim`, whose last robbery was `worth` that, until then, unless something else comes up.
+    pub(super) fn lets_it_run(&self, until: Moment, victim: &Core, worth: Worth) {
+        loop {
+            (0..SPINS).for_each(|_| std::hint::spin_loop());
+            if Moment::now() >= until || self.is_called_away(victim, worth) {
+                break;
+            }
+        }
     }
 
     /// Until `now`, when the one it looked on at was so far.

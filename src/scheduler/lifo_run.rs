@@ -8,7 +8,7 @@
 //! operations that take them long: who sends to a hundred others until his budget is used up is the slot's himself now and
 //! then, and the others have more to do at once the longer he stays in the ring (22 -> 36 ns a message otherwise, measured).
 //!
-//! Who yields asks for that himself. So where most of the ring's were such, less is long: four pairs that exchange messages beside
+//! Who yields asks for that himself. So where half of the ring's were such, less is long: four pairs that exchange messages beside
 //! eight that compute 1 us each between two yields 710 -> 200 ns a round trip (Intel; Tokio 210, Go 520), one pair 2,300 -> 250 (Tokio
 //! 430, Go 540).
 
@@ -17,9 +17,11 @@ use std::time::Duration;
 
 /// Dispatches from the LIFO slot in a row, before others get their turn.
 pub(super) const LIFO_RUNS: u32 = 3;
+/// So many dispatches of a run that goes on lie between two questions.
+const ASKED_EVERY: u64 = LIFO_RUNS as u64 + 1;
 /// What one from the ring takes at least that is long for those who are done in a tenth of a microsecond.
 const LONG: u64 = in_stamps(Duration::from_micros(5));
-/// The same where most of them have yielded.
+/// The same where half of them have yielded.
 const LONG_FOR_A_YIELD: u64 = in_stamps(Duration::from_nanos(500));
 /// Longer than that they do not go on, however long the other took.
 const MOST: u64 = in_stamps(Duration::from_micros(100));
@@ -60,7 +62,8 @@ impl LifoRun {
     fn may_go_on_at(&mut self, now: u64, dispatched: u64) -> bool {
         self.until = match self.until {
             Some(until) => {
-                self.own = now.wrapping_sub(self.asked);
+                // More is the system's, which has put the worker aside.
+                self.own = now.wrapping_sub(self.asked).min(MOST);
                 // The counter of another processor may be far away. And who is long himself needs no more.
                 Some(until).filter(|until| until.wrapping_sub(now) <= MOST && self.own < LONG)
             }
@@ -69,7 +72,7 @@ impl LifoRun {
         self.asked = now;
         if self.until.is_none() {
             self.last = Some(End { at: now, dispatched });
-            (self.used_up, self.yields, self.own) = (false, 0, self.own - self.own / 8);
+            (self.used_up, self.yields, self.own) = (false, 0, self.own - self.own / 16);
         }
         self.until.is_some()
     }
@@ -81,7 +84,11 @@ impl LifoRun {
         // The last run of the slot's is among them.
         let others =
             dispatched.wrapping_sub(last.dispatched).saturating_sub(LIFO_RUNS.into()).max(1);
-        let long = if 2 * u64::from(self.yields) >= others { LONG_FOR_A_YIELD } else { LONG };
+        let long = match 2 * u64::from(self.yields) >= others {
+            // And one of them takes no less than one of the slot.
+            true => LONG_FOR_A_YIELD.max(self.own / ASKED_EVERY),
+            false => LONG,
+        };
         let are_long = !self.used_up && took / others >= long;
         are_long.then(|| now.wrapping_add(took.min(MOST)))
     }
@@ -91,10 +98,15 @@ impl LifoRun {
         self.used_up = true;
     }
 
-    /// The running fiber lets others run. If it came from the slot, those of the slot want no more than those of the ring.
+    /// The running fiber is about to let others run. If it came from the slot, those of the slot want no more than those of the
+    /// ring. (While a run goes on that is not known.)
     #[inline(always)]
     pub(super) fn yields(&mut self) {
-        self.yields = if self.count == 0 { self.yields.saturating_add(1) } else { 0 };
+        if self.count != 0 {
+            self.yields = 0;
+        } else if self.until.is_none() {
+            self.yields = self.yields.saturating_add(1);
+        }
     }
 
     /// The time until now was nobody's.
@@ -158,6 +170,24 @@ mod tests {
         run.count = 0;
         (0..2).for_each(|_| run.yields());
         assert!(run.may_go_on_at(4 * LONG_FOR_A_YIELD, 10));
+        (0..9).for_each(|_| run.yields());
+        assert_eq!(run.yields, 2, "of the slot, maybe: the run goes on");
+    }
+
+    /// Two of 2 us each beside one that yields every 0.1 us: one of the two stands in the ring too.
+    #[test]
+    fn nor_if_those_of_the_slot_take_longer() {
+        let (slot, ring) = (4 * LONG_FOR_A_YIELD, LONG_FOR_A_YIELD / 5);
+        let mut run = LifoRun::ended();
+        let (mut now, mut dispatched, mut extended) = (0, 0, 0);
+        for _ in 0..100 {
+            run.yields();
+            (now, dispatched) = (now + ring + 4 * slot, dispatched + 5);
+            while run.may_go_on_at(now, dispatched) {
+                (now, dispatched, extended) = (now + 4 * slot, dispatched + 4, extended + 1);
+            }
+        }
+        assert!((1..=20).contains(&extended), "{extended} in a hundred");
     }
 
     #[test]
@@ -206,6 +236,16 @@ mod tests {
             }
         }
         assert!((1..=20).contains(&extended), "{extended} in a hundred");
+    }
+
+    /// The system may put the worker aside during a run.
+    #[test]
+    fn once_long_is_soon_forgotten() {
+        let mut run = LifoRun::ended();
+        assert!(run.may_go_on_at(MOST / 2, 4));
+        assert!(!run.may_go_on_at(1_000 * MOST, 7));
+        let ends = |n: &u64| !run.may_go_on_at(1_000 * MOST + n * MOST / 2, 7 + 4 * n);
+        assert!((1..100).take_while(ends).count() < 20);
     }
 
     #[test]

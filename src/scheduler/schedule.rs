@@ -81,7 +81,6 @@ impl Worker<'_> {
     #[inline]
     pub(super) fn push_yielded(&self, fiber: FiberPtr) {
         if !self.enqueued_elsewhere(fiber) {
-            self.own().lifo_run.yields();
             self.push_back(fiber);
         }
     }

@@ -75,6 +75,9 @@ pub(crate) unsafe fn yield_now(fiber: FiberPtr) {
     // SAFETY: a fiber runs on a worker only.
     let worker = unsafe { &*Worker::current() };
     if !worker.goes_on_alone(fiber) {
+        if let Some(core) = worker.core() {
+            worker.own_in(core).lifo_run.yields();
+        }
         worker.leave(fiber, Post::Yield(fiber));
     }
 }

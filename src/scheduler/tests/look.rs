@@ -36,30 +36,33 @@ fn who_goes_on_is_looked_at_less_and_less_often() {
     let mut rests = |works: [u64; 6]| {
         works.map(|work| {
             assert!(look.goes_on(at(1), work));
-            look.rest()
+            look.rest().as_nanos()
         })
     };
-    assert_eq!(rests([0; 6]), [1; 6], "it does not go on");
-    assert_eq!(rests([1, 2, 3, 4, 5, 6]), [2, 4, 8, 8, 8, 8]);
-    assert_eq!(rests([7, 7, 7, 8, 9, 9]), [8, 1, 1, 2, 4, 1], "it may stand still");
+    assert_eq!(rests([0; 6]), [0; 6], "it does not go on");
+    assert_eq!(rests([1, 2, 3, 4, 5, 6]), [400, 800, 1_600, 3_000, 3_000, 3_000]);
+    assert_eq!(rests([7, 7, 7, 8, 9, 9]), [3_000, 0, 0, 400, 800, 0], "it may stand still");
 }
 
 /// But what comes up elsewhere ends that at once.
 #[test]
 fn a_thief_that_does_not_look_is_called_away() {
+    const SECOND: Duration = Duration::from_secs(1);
     bench(config(2), 2, |bench| {
         let thief = &bench.workers[0];
-        let is_called_away = || {
+        let rests = |time| {
             let start = Moment::now();
-            // Some seconds.
-            thief.lets_it_run(8_000_000, bench.core(1), PAID);
-            Moment::now().since(start) < Duration::from_secs(1)
+            thief.lets_it_run(start.saturating_add(time), bench.core(1), PAID);
+            Moment::now().since(start)
         };
+        assert!(rests(PATIENCE) >= PATIENCE, "nothing comes up");
         bench.fill_injector([0]);
-        assert!(is_called_away(), "the injector");
+        assert!(rests(3 * SECOND) < SECOND, "the injector");
         let injected = bench.shared.injector.pop().unwrap();
         assert!(thief.held().mailbox.push(injected).is_ok());
-        assert!(is_called_away(), "its mailbox");
+        assert!(rests(3 * SECOND) < SECOND, "its mailbox");
+        thief.held().mailbox.pop().unwrap();
+        assert!(rests(PATIENCE) >= PATIENCE, "nothing is left");
     });
 }
 
