@@ -71,7 +71,7 @@ use std::time::Duration;
 pub(super) const TALKS: u64 = 1_500;
 /// Nanoseconds of work in a queue that are worth a steal in any case.
 pub(super) const PAYS: u64 = 20_000;
-/// Since it was seen to go on: up to [`RARELY`] longer ago.
+/// Since it was seen to go on, which is up to [`RARELY`] after it did.
 const STANDS: Duration = Duration::from_micros(5);
 /// The same in a look that measures, or where steals lose: who wakes a thousand others takes as long.
 const STANDS_LONG: Duration = Duration::from_micros(80);
