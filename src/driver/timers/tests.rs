@@ -229,14 +229,15 @@ fn who_waits_for_less_than_that_need_not_share_a_wake() {
 /// Who arms them with short timeouts that are mostly met would wake it again and again.
 #[test]
 fn a_poller_that_knows_that_some_are_close_is_not_interrupted_for_more() {
+    let mut kept = Vec::new();
     let timers = Timers::new(1, Moment::from_nanos(0));
     let (thread, alarm) = (thread(), Alarm::new());
     let tick = |ticks: u64| Moment::from_nanos(ticks << 16);
-    let interrupts = |deadline, close| {
+    let mut interrupts = |deadline, close| {
         let mut timer = Box::pin(Timer::new(WaiterPtr::of_thread(&thread), deadline));
         let (armed, due) = timers.arm(0, timer.as_mut(), close);
         mem::forget(armed);
-        mem::forget(timer);
+        kept.push(timer);
         due.is_some_and(|due| alarm.is_too_late(due))
     };
     let lies_down = |now| alarm.set(|| timers.put_off(tick(2), now, Moment::NEVER));
