@@ -119,25 +119,26 @@ fn beside_long_turns(turn: impl Fn() + Send + 'static) -> (WorkerStats, WorkerSt
     })
 }
 
-#[test]
-fn beside_one_that_computes_and_yields_they_go_on_for_as_long() {
-    let (before, after) = beside_long_turns(|| {
-        compute(Duration::from_micros(60));
+/// How often they went on, in fifty turns of one that computes for so long and yields.
+fn extended_beside(micros: u64) -> u64 {
+    let (before, after) = beside_long_turns(move || {
+        compute(Duration::from_micros(micros));
         volt::yield_now();
     });
+    after.lifo_extended - before.lifo_extended
+}
+
+#[test]
+fn beside_one_that_computes_and_yields_they_go_on_for_as_long() {
     // Each takes a microsecond, or ten where processors are contended for.
-    let extended = after.lifo_extended - before.lifo_extended;
+    let extended = extended_beside(60);
     assert!(extended >= 50, "{extended} in fifty turns");
 }
 
 /// Who yields leaves them as much as it takes itself, though it takes little.
 #[test]
 fn beside_one_that_yields_every_four_microseconds_too() {
-    let (before, after) = beside_long_turns(|| {
-        compute(Duration::from_micros(4));
-        volt::yield_now();
-    });
-    let extended = after.lifo_extended - before.lifo_extended;
+    let extended = extended_beside(4);
     assert!(extended >= 25, "{extended} in fifty turns");
 }
 

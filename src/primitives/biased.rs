@@ -85,16 +85,10 @@ const LONG_STREAK: u32 = 1;
 
 /// Who finds `raw` taken stays away for so many `spin_loop`s, a hundred nanoseconds. Where each does something else between
 /// two turns, no longer.
-#[cfg(not(loom))]
 const AWAY: u32 = 8;
 /// Where another one has [`TURNS`] in a row, it has some more meanwhile, and what the lock is for goes from processor to
 /// processor once for all of them.
-#[cfg(not(loom))]
 const AWAY_LONG: u32 = 64;
-#[cfg(loom)]
-const AWAY: u32 = 0;
-#[cfg(loom)]
-const AWAY_LONG: u32 = 0;
 const TURNS: u32 = 3;
 /// The same where those who wait stay away for long already.
 const TURNS_BY_THEN: u32 = 4;

@@ -7,8 +7,8 @@
 //! asks what it is after. While a worker *flows*, that is goes on from fiber to fiber in less than
 //! [`TALKS`], and has less than [`PAYS`] queued, the thief looks on, for [`PATIENCE`] at most, and
 //! takes what there is then. Meanwhile it counts as searching, so that nobody is woken for what is not
-//! worth it, and goes at once for whatever turns up where others put it, and within 3 us for what other workers' queues are worth. (Go waits for 3 us before it takes another's
-//! `runnext`, to the same end.)
+//! worth it, and goes at once for whatever is put where all find it, and within 3 us for what another worker has got. (Go waits
+//! for 3 us before it takes another's `runnext`, to the same end.)
 //!
 //! What is carried to and fro runs more slowly, by the misses that this costs, and might not flow any more for that
 //! very reason: then a thief would take it at once, each time. So a thief that has robbed a worker of what
@@ -183,8 +183,8 @@ pub(super) struct Look {
     moved: Mark,
     /// Others have had this processor since.
     gave_way: bool,
-    /// As [`rest`](Look::rest) says.
-    rest: Duration,
+    /// For how long the other one is not looked at.
+    pub(super) rest: Duration,
     /// How far it was in the middle of the look: by then it has back what was carried away before.
     middle: Mark,
 }
@@ -224,11 +224,6 @@ impl Look {
             self.gave_way = now.since(self.moved.at) >= PAUSES;
             self.gave_way
         }
-    }
-
-    /// For how long the other one is not looked at.
-    pub(super) fn rest(&self) -> Duration {
-        self.rest
     }
 
     /// Has it come to an end since the other one does not go on?
@@ -288,10 +283,7 @@ impl Worker<'_> {
         }
         let mut look = Look::new(Mark { at: now, from: victim.index, work }, patience, worth);
         while look.goes_on(now, work) && self.leaves_alone(victim, worth) {
-            match look.gives_way(now) {
-                true => thread::yield_now(),
-                false => self.lets_it_run(now.saturating_add(look.rest()), victim, worth),
-            }
+            self.lets_it_run(&mut look, now, victim, worth);
             // In this order: one that loses its processor in between, at the end, takes the other for slower, not for faster.
             (work, now) = (victim.stats.work(), Moment::now());
         }
@@ -300,8 +292,12 @@ impl Worker<'_> {
         self.own().tick.leave_out(now.since(start));
     }
 
-    /// Does not look at `victim`, whose last robbery was `worth` that, until then, unless something else comes up.
-    pub(super) fn lets_it_run(&self, until: Moment, victim: &Core, worth: Worth) {
+    /// Between two looks at `victim`, whose last robbery was `worth` that. If something else comes up, that is all.
+    pub(super) fn lets_it_run(&self, look: &mut Look, now: Moment, victim: &Core, worth: Worth) {
+        if look.gives_way(now) {
+            return thread::yield_now();
+        }
+        let until = now.saturating_add(look.rest);
         loop {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
             if Moment::now() >= until || self.is_called_away(victim, worth) {

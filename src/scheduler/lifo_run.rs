@@ -99,7 +99,8 @@ impl LifoRun {
     }
 
     /// The running fiber is about to let others run. If it came from the slot, those of the slot want no more than those of the
-    /// ring. (While a run goes on that is not known.)
+    /// ring. (While a run goes on that is not known. Who yields alone is dispatched again without: where others come then, the first
+    /// question goes by [`LONG`].)
     #[inline(always)]
     pub(super) fn yields(&mut self) {
         if self.count != 0 {

@@ -3,7 +3,7 @@
 use super::hold_off::{PAID, PATIENCE, SHORT, SLOW, UNKNOWN, at, mark};
 use super::*;
 use crate::scheduler::hold_off::{Look, Patience, TRUSTED};
-use crate::scheduler::worth::MEASURED;
+use crate::scheduler::worth::{MEASURED, Mark};
 
 #[test]
 fn a_worker_that_stands_still_is_robbed() {
@@ -36,7 +36,7 @@ fn who_goes_on_is_looked_at_less_and_less_often() {
     let mut rests = |works: [u64; 6]| {
         works.map(|work| {
             assert!(look.goes_on(at(1), work));
-            look.rest().as_nanos()
+            look.rest.as_nanos()
         })
     };
     assert_eq!(rests([0; 6]), [0; 6], "it does not go on");
@@ -50,9 +50,11 @@ fn a_thief_that_does_not_look_is_called_away() {
     const SECOND: Duration = Duration::from_secs(1);
     bench(config(2), 2, |bench| {
         let thief = &bench.workers[0];
-        let rests = |time| {
+        let rests = |rest| {
             let start = Moment::now();
-            thief.lets_it_run(start.saturating_add(time), bench.core(1), PAID);
+            let mut look = Look::new(Mark { at: start, from: 1, work: 7 }, PATIENCE, PAID);
+            look.rest = rest;
+            thief.lets_it_run(&mut look, start, bench.core(1), PAID);
             Moment::now().since(start)
         };
         assert!(rests(PATIENCE) >= PATIENCE, "nothing comes up");
