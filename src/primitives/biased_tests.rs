@@ -11,7 +11,8 @@ fn who_waits_stays_away_for_what_it_is_worth() {
         let mut away = 0;
         (0..times).for_each(|_| {
             history.streak = turns - 1;
-            away = history.waited(Caller(history.last + 1, PhantomData));
+            history.before = history.last + 1;
+            away = history.waited(Caller(history.before, PhantomData));
         });
         away
     };
@@ -24,6 +25,20 @@ fn who_waits_stays_away_for_what_it_is_worth() {
     assert!((1..50).any(|times| waits(TURNS, times) == AWAY_LONG), "it is tried");
     assert!((1..50).any(|times| waits(TURNS, times) == AWAY), "no more come of it");
     assert_eq!(waits(TURNS_BY_THEN, 50), AWAY_LONG);
+}
+
+/// Two others with a turn each have more than one turn in a row.
+#[test]
+fn where_three_come_in_turn_nobody_comes_back_soon() {
+    let mut history = History::new();
+    let mut comes = |who: usize| {
+        let caller = Caller(8 * who, PhantomData);
+        let away = history.waited(caller);
+        history.came(caller);
+        away
+    };
+    assert!((1..=99).filter(|turn| comes(1 + turn % 2) == AWAY).count() > 90, "two");
+    assert!((1..=99).filter(|turn| comes(1 + turn % 3) == AWAY_LONG).count() > 90, "three");
 }
 
 /// Threads without a runtime are all one to it: it knows of no turns then.

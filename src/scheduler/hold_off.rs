@@ -20,9 +20,9 @@
 //! To look at a worker takes lines away from it, two of its queue and one of its counters, which it must fetch again at the next
 //! fiber. So while the other one is seen to go on the thief looks at it less and less often, down to every 3 us ([`RARELY`]); in
 //! between at the injector and at its own mailbox, which are hardly ever written. With a look every 0.4 us, on an Intel where a line takes
-//! 61 ns from one processor to the other, a worker that nobody robbed was up to four times as slow: ten that take turns with three
-//! permits 437 -> 121 ns, a hundred that ask one 330 -> 222, 64 producers 41 -> 23, one that sends to a hundred 66 -> 42, bursts of a
-//! thousand wakes 173 -> 139 (measured).
+//! 61 ns from one processor to the other, a worker that nobody robbed was more than three times as slow: ten that take turns with three
+//! permits 324 -> 122 ns, of a mutex 251 -> 138, a hundred that ask one 321 -> 222, 64 producers 40 -> 24, one that sends to a hundred
+//! 65 -> 42, bursts of a thousand wakes 174 -> 140, a hundred at a barrier 149 -> 81 (measured).
 //!
 //! What comes of it decides how long the thief looks on next time: if what it took kept it busy for less
 //! time than it had looked on, it was not worth it, and its patience doubles, up to [`MOST`]; else it

@@ -8,9 +8,9 @@
 //! operations that take them long: who sends to a hundred others until his budget is used up is the slot's himself now and
 //! then, and the others have more to do at once the longer he stays in the ring (22 -> 36 ns a message otherwise, measured).
 //!
-//! Who yields asks for that himself. So where half of the ring's were such, less is long: four pairs that exchange messages beside
-//! eight that compute 1 us each between two yields 710 -> 200 ns a round trip (Intel; Tokio 210, Go 520), one pair 2,300 -> 250 (Tokio
-//! 430, Go 540).
+//! Who yields asks for that himself. So where half of the ring's were such, less is long: one pair that exchanges messages beside
+//! eight that compute 1 us each between two yields 2,410 -> 260 ns a round trip, four pairs 720 -> 190 (measured on an Intel, two
+//! workers; Tokio 430 and 210, Go 560 and 540).
 
 use crate::primitives::clock::{in_stamps, stamp};
 use std::time::Duration;

@@ -322,13 +322,12 @@ func (b *barrier) wait() {
 	}
 }
 
-func exchange() float64 {
-	const pairs = 20
-	each := scale(200, 10)
+func exchange(pairs int, piece time.Duration) float64 {
+	each := scale(4_000, 200) / pairs
 	for range 8 {
 		go func() {
 			for {
-				for start := time.Now(); time.Since(start) < 20*time.Microsecond; {
+				for start := time.Now(); time.Since(start) < piece; {
 				}
 				runtime.Gosched()
 			}

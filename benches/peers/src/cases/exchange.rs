@@ -9,31 +9,37 @@ use crate::run::Run;
 pub const CASE: Case = Case {
     name: "exchange",
     part: Part::Beside,
-    bodies: &[(Peer::Volt, volt), (Peer::Tokio, tokio)],
-    rows: &[Row {
-        key: "figure",
-        title: "exchange beside tasks that compute, per round trip",
-        unit: Unit::Nanos,
-        bar: Bar::NotSlower,
-    }],
+    bodies: &[(Peer::Volt, volt::<20, 20>), (Peer::Tokio, tokio::<20, 20>)],
+    rows: &[row("exchange beside tasks that compute, per round trip")],
     note: "Twenty pairs exchange 200 messages each over channels of capacity 1, beside eight tasks that \
         compute 20 us and yield, again and again. may did not end within a minute.",
     ..Case::INSIDE
 };
 
-const PAIRS: u32 = 20;
-const PIECE: Duration = Duration::from_micros(20);
+pub const BRIEF: Case = Case {
+    name: "exchange_brief",
+    bodies: &[(Peer::Volt, volt::<1, 1>), (Peer::Tokio, tokio::<1, 1>)],
+    rows: &[row("exchange beside tasks that compute for 1 us, per round trip")],
+    note: "One pair exchanges 4,000 messages, beside eight tasks that compute 1 us and yield, again and again.",
+    ..CASE
+};
 
-fn each(run: Run) -> u32 {
-    run.scale(200, 10)
+const fn row(title: &'static str) -> Row {
+    Row { key: "figure", title, unit: Unit::Nanos, bar: Bar::NotSlower }
 }
 
-fn volt(run: Run) -> f64 {
+/// How many messages each of so many pairs exchanges.
+fn each(run: Run, pairs: u32) -> u32 {
+    run.scale(4_000, 200) / pairs
+}
+
+fn volt<const PAIRS: u32, const MICROS: u64>(run: Run) -> f64 {
     use volt::channel::bounded;
 
     on_volt(run, move || {
-        computing::busy_volt(PIECE);
-        let mut sampler = run.sampler(PAIRS * each(run));
+        computing::busy_volt(Duration::from_micros(MICROS));
+        let each = each(run, PAIRS);
+        let mut sampler = run.sampler(PAIRS * each);
         while sampler.again() {
             let start = Instant::now();
             let pairs: Vec<_> = (0..PAIRS)
@@ -41,7 +47,7 @@ fn volt(run: Run) -> f64 {
                     volt::go(move || {
                         let ((there, inbox), (back, answers)) = (bounded(1), bounded(1));
                         volt::go(move || inbox.iter().for_each(|i: u32| back.send(i).unwrap()));
-                        for i in 0..each(run) {
+                        for i in 0..each {
                             there.send(i).unwrap();
                             assert_eq!(answers.recv(), Ok(i));
                         }
@@ -55,12 +61,13 @@ fn volt(run: Run) -> f64 {
     })
 }
 
-fn tokio(run: Run) -> f64 {
+fn tokio<const PAIRS: u32, const MICROS: u64>(run: Run) -> f64 {
     use tokio::sync::mpsc::channel;
 
     on_tokio(run, async move {
-        computing::busy_tokio(PIECE);
-        let mut sampler = run.sampler(PAIRS * each(run));
+        computing::busy_tokio(Duration::from_micros(MICROS));
+        let each = each(run, PAIRS);
+        let mut sampler = run.sampler(PAIRS * each);
         while sampler.again() {
             let start = Instant::now();
             let pairs: Vec<_> = (0..PAIRS)
@@ -73,7 +80,7 @@ fn tokio(run: Run) -> f64 {
                                 back.send(i).await.unwrap();
                             }
                         });
-                        for i in 0..each(run) {
+                        for i in 0..each {
                             there.send(i).await.unwrap();
                             assert_eq!(answers.recv().await, Some(i));
                         }

@@ -77,6 +77,7 @@ pub const ALL: &[&Case] = &[
     &paced::CASE,
     &computing::CASE,
     &exchange::CASE,
+    &exchange::BRIEF,
     &outside::CASE,
     &outside_join::CASE,
     &outside_join::EXCHANGE,
