@@ -50,9 +50,9 @@
 //! several turns pass in any case.
 //!
 //! Measured beside 32 `spin_loop`s each time, on an Intel whose lines take 61 ns from one processor to the other, two workers: a
-//! stream without a bound 53 -> 42 ns, fifty that call one of eight 861 -> 667, logs of twenty to one 497 -> 458, eight that hand to
-//! eight 913 -> 874, a hundred that ask one 246 -> 221. Four workers on two processors: 858 -> 697, 516 -> 473, 919 -> 873, and 345 ->
-//! 373 for the last.
+//! stream without a bound 55 -> 36 ns, a hundred that ask one 250 -> 218, fifty that call one of eight 900 -> 710, logs of twenty to
+//! one 501 -> 456, eight that hand to eight 911 -> 870. Four workers on two processors: a hundred that ask one 345 -> 373, the last
+//! three 858 -> 697, 516 -> 473, 919 -> 873.
 //!
 //! # What it asks for
 //!
