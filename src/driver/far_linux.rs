@@ -173,7 +173,8 @@ mod tests {
         // For so long, from now on: how it ends, and whether the bell has been set for that.
         let mut sleep = |time: Duration| {
             let now = Moment::now();
-            let awake = driver.wait(&mut role, now, || now.saturating_add(time), &mut settled);
+            let awake =
+                driver.wait(&mut role, now, || now.saturating_add(time), None, &mut settled);
             (awake.by_timer, role.has_set_its_bell())
         };
         let mut after_a_short_one = |time: Duration| {

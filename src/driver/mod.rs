@@ -21,7 +21,7 @@ mod slots;
 mod timers;
 mod wheel;
 
-pub(crate) use poller::{Awake, Driver};
+pub(crate) use poller::{Awake, Driver, GoesOn};
 pub(crate) use registration::Registration;
 pub(crate) use slot::{Direction, IoNode};
 pub(crate) use timers::Timer;

@@ -48,6 +48,15 @@ struct Inner {
     far: Far,
 }
 
+impl Inner {
+    /// A wait was: the next such one is `apart` from when this one might have been.
+    fn was_over_for_a_timer(&mut self, now: Moment, apart: Duration) {
+        let after = |time| now.saturating_add(time);
+        let in_time = self.next_in_time.saturating_add(apart);
+        self.next_in_time = in_time.clamp(after(SOON.min(apart)), after(apart));
+    }
+}
+
 /// The right to turn the driver (the room's invariant 1).
 #[derive(Debug)]
 pub(crate) struct Role<'a>(MutexGuard<'a, Inner>);
@@ -69,7 +78,12 @@ pub(crate) struct Awake {
     pub(crate) at: Moment,
     /// Nothing came before the time that it was to end at.
     pub(crate) by_timer: bool,
+    /// Waits for sockets were settled.
+    pub(crate) by_sockets: bool,
 }
+
+/// Asked after each look in vain whether to go on so instead of sleeping; when that was, if so.
+pub(crate) type GoesOn<'a> = dyn FnMut() -> Option<Moment> + 'a;
 
 impl Driver {
     /// A driver with `shards` timer wheels.
@@ -109,17 +123,59 @@ impl Driver {
         self.timers.expire(now, settled);
     }
 
-    /// Waits for sockets, for the next timer, for what `until` says or for an interrupt.
-    /// `now` is a moment ago.
+    /// Waits for sockets, for the next timer, for what `until` says or for an interrupt; looks on for as long as `looks_on` says,
+    /// and sleeps then. `now` is a moment ago.
     pub(crate) fn wait(
         &self,
         role: &mut Role<'_>,
         now: Moment,
         until: impl Fn() -> Moment,
+        looks_on: Option<&mut GoesOn<'_>>,
         settled: &mut Batch,
     ) -> Awake {
         let in_time = role.0.next_in_time;
         let wake_at = self.alarm.set(|| self.wake_at(now, in_time).min(until()));
+        match looks_on {
+            Some(goes_on) => {
+                if !self.look_on(role, wake_at, goes_on, settled) {
+                    self.sleep(role, Moment::now(), wake_at, settled);
+                }
+            }
+            None => self.sleep(role, now, wake_at, settled),
+        }
+        self.alarm.clear();
+        let at = Moment::now();
+        role.0.far.slept(at.since(now));
+        let by_sockets = !settled.is_empty();
+        let by_timer = !by_sockets && at >= wake_at;
+        self.timers.expire(at, settled);
+        Awake { at, by_timer, by_sockets }
+    }
+
+    /// Looks again and again; `true` if anything has come, an interrupt too, or it is time to wake.
+    fn look_on(
+        &self,
+        role: &mut Role<'_>,
+        wake_at: Moment,
+        goes_on: &mut GoesOn<'_>,
+        settled: &mut Batch,
+    ) -> bool {
+        while !self.poll(role, Some(Duration::ZERO), settled) {
+            match goes_on() {
+                Some(now) if now < wake_at => {}
+                Some(now) => {
+                    if self.timers.next_deadline() <= now {
+                        role.0.was_over_for_a_timer(now, self.timers.apart(now));
+                    }
+                    return true;
+                }
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn sleep(&self, role: &mut Role<'_>, now: Moment, wake_at: Moment, settled: &mut Batch) {
         let next = self.timers.next_deadline();
         if exact::is_worth_it(wake_at.since(now)) && wake_at >= next {
             let wake_at = wake_at.max(self.timers.gather(now, next));
@@ -128,12 +184,6 @@ impl Driver {
             let timeout = role.0.far.timeout(now, wake_at);
             self.poll(role, timeout, settled);
         }
-        self.alarm.clear();
-        let at = Moment::now();
-        role.0.far.slept(at.since(now));
-        let by_timer = settled.is_empty() && at >= wake_at;
-        self.timers.expire(at, settled);
-        Awake { at, by_timer }
     }
 
     /// When to wake for the next timer, for which a wait may be over `in_time`.
@@ -143,7 +193,6 @@ impl Driver {
         if is_exact { self.timers.put_off(next, now, in_time) } else { next }
     }
 
-    /// After it the next such wait is over `apart` from when this one might have been.
     fn wait_exactly(
         &self,
         role: &mut Role<'_>,
@@ -151,29 +200,29 @@ impl Driver {
         apart: Duration,
         settled: &mut Batch,
     ) {
-        let Inner { poll, next_in_time, .. } = &mut *role.0;
-        match exact::wait(poll, timeout) {
-            Some(true) => self.poll(role, Some(Duration::ZERO), settled),
-            Some(false) => {
-                let now = Moment::now();
-                let after = |time| now.saturating_add(time);
-                let in_time = next_in_time.saturating_add(apart);
-                *next_in_time = in_time.clamp(after(SOON.min(apart)), after(apart));
+        match exact::wait(&mut role.0.poll, timeout) {
+            Some(true) => {
+                self.poll(role, Some(Duration::ZERO), settled);
             }
-            None => self.poll(role, Some(timeout), settled),
+            Some(false) => role.0.was_over_for_a_timer(Moment::now(), apart),
+            None => {
+                self.poll(role, Some(timeout), settled);
+            }
         }
     }
 
-    fn poll(&self, role: &mut Role<'_>, timeout: Option<Duration>, settled: &mut Batch) {
+    /// Says whether anything came.
+    fn poll(&self, role: &mut Role<'_>, timeout: Option<Duration>, settled: &mut Batch) -> bool {
         let Inner { poll, events, .. } = &mut *role.0;
         if let Err(error) = poll.poll(events, timeout) {
             // A signal; anything else is a bug of ours, and nothing that waiting longer would mend.
             assert!(error.kind() == io::ErrorKind::Interrupted, "the poller failed: {error}");
-            return;
+            return false;
         }
         for event in events.iter().filter(|event| ![WAKER, BELL].contains(&event.token())) {
             self.slots.deliver(event, settled);
         }
+        !events.is_empty()
     }
 
     /// Makes the thread that waits in the poller return, or the next wait return at once.
@@ -229,4 +278,76 @@ fn unwatched(error: &io::Error) -> io::Error {
         _ => "",
     };
     io::Error::new(error.kind(), format!("the descriptor cannot be watched: {error}{limit}"))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    const FAR: Duration = Duration::from_secs(20);
+
+    /// How a wait of that length ends in which the one that looks on goes on so often, and how often that was asked.
+    fn looks_on(driver: &Driver, time: Duration, so_often: u64) -> (Awake, u64) {
+        let mut role = driver.try_role().expect("nobody else turns it");
+        let (now, asked) = (Moment::now(), Cell::new(0));
+        let mut goes_on = || {
+            asked.set(asked.get() + 1);
+            (asked.get() <= so_often).then(Moment::now)
+        };
+        let until = || now.saturating_add(time);
+        let awake = driver.wait(&mut role, now, until, Some(&mut goes_on), &mut Batch::new());
+        (awake, asked.get())
+    }
+
+    /// Its look takes the interrupt out of the kernel: to sleep then would be to miss it.
+    #[test]
+    fn an_interrupt_ends_a_look_without_a_sleep() {
+        let driver = Driver::new(1).unwrap();
+        driver.interrupt();
+        let (awake, asked) = looks_on(&driver, FAR, 0);
+        assert_eq!((awake.by_timer, awake.by_sockets, asked), (false, false, 0));
+        let started = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                started.wait();
+                driver.interrupt();
+            });
+            started.wait();
+            assert!(!looks_on(&driver, FAR, u64::MAX).0.by_timer);
+        });
+    }
+
+    #[test]
+    fn a_look_ends_in_time() {
+        let driver = Driver::new(1).unwrap();
+        let begun = Moment::now();
+        let time = Duration::from_millis(2);
+        let (awake, asked) = looks_on(&driver, time, u64::MAX);
+        assert!(awake.by_timer && asked > 0 && awake.at.since(begun) >= time);
+    }
+
+    /// The sleep is not longer by the look before it.
+    #[test]
+    fn who_does_not_go_on_sleeps() {
+        let driver = Driver::new(1).unwrap();
+        let overslept = || {
+            let begun = Moment::now();
+            let mut role = driver.try_role().expect("nobody else turns it");
+            let time = Duration::from_millis(10);
+            let mut looks = || {
+                std::thread::sleep(time / 2);
+                None
+            };
+            let until = || begun.saturating_add(time);
+            let looks: Option<&mut GoesOn<'_>> = Some(&mut looks);
+            let awake = driver.wait(&mut role, begun, until, looks, &mut Batch::new());
+            assert!(awake.by_timer && awake.at.since(begun) >= time);
+            awake.at.since(begun) >= time + time / 3
+        };
+        assert!((0..100).any(|_| !overslept()));
+        let (awake, asked) = looks_on(&driver, Duration::from_millis(1), 3);
+        assert!(awake.by_timer);
+        assert_eq!(asked, 4);
+    }
 }

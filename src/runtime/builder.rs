@@ -6,6 +6,7 @@ use crate::scheduler::{Config, Deadlock, DeadlockHook, Hook, Migrate, Placement,
 use crate::stack::StackSize;
 use crate::{fiber, park, stack};
 use std::io::{self, Write};
+use std::num::NonZero;
 use std::time::Duration;
 
 /// Most workers of one runtime.
@@ -93,6 +94,7 @@ impl Builder {
             force_migrate: None,
             config: Config {
                 workers: 1,
+                processors: 1,
                 stack_size: StackSize::DEFAULT,
                 migrate: Migrate::default(),
                 placement: Placement::default(),
@@ -295,13 +297,14 @@ impl Builder {
     /// ```
     pub fn build(self) -> io::Result<Runtime> {
         let mut config = self.config;
+        config.processors = processors();
         config.workers = match (self.current_thread, self.workers) {
             (true, None | Some(1)) => 1,
             (true, Some(n)) => {
                 let message = format!("{n} workers: a current-thread runtime has exactly 1");
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
             }
-            (false, None) => default_workers(),
+            (false, None) => config.processors.min(MAX_WORKERS),
             (false, Some(n)) => check_workers(n)?,
         };
         if let Some(bytes) = self.stack_size {
@@ -364,6 +367,6 @@ fn check_workers(n: usize) -> io::Result<usize> {
 }
 
 /// What the process may use: affinity and cgroup quotas are the standard library's business.
-fn default_workers() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_WORKERS))
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }

@@ -4,62 +4,31 @@
 //! them (`poller_seat.rs`). But where a worker comes back to the poller again and again and finds few each time, all ready,
 //! it does it all, while others sleep: four connections between fibers of one program took 8.9 us a message and answer on
 //! two workers, and take 6.6 (Tokio 6.0, Zen 5). Whether the processors that others would run on are free only the
-//! system knows. So it is tried: where the poller's worker has hardly slept for two [`WINDOW`]s, and no other runs fibers at their end, another one is woken for
-//! few too, but not for a single one, in the next two. If all of them got on faster by a fourth in each of these (`worth.rs`), it goes on like
-//! that for [`HOLD`], and twice as long each time, up to [`MOST`], until it is measured again; if not, it is tried again after [`EVERY`], and
-//! twice as long each time, up to [`MOST`].
+//! system knows. So it is tried (`trial.rs`), where the poller's worker has hardly slept, and no other runs fibers: another one is woken for
+//! few too, but not for a single one.
 //!
 //! A server whose clients are on the same processors has nothing to gain. HTTP over 50 connections, where it was always done so: 5.2 ->
 //! 5.5 us a request, slowest hundredth 300 -> 410 us; tried: both as without.
 
-use super::worth::Speed;
+use super::trial::Trial;
 use crate::primitives::clock::Moment;
+use std::mem;
 use std::time::Duration;
 
-const WINDOW: Duration = Duration::from_millis(1);
-const HOLD: Duration = Duration::from_millis(16);
-const EVERY: Duration = Duration::from_millis(4);
-const MOST: Duration = Duration::from_millis(128);
 /// The poller's worker hardly sleeps if it does for less than one part in so many.
 const BUSY: u32 = 4;
-/// A window that lasts for so many is none.
-const LONG: u32 = 4;
 
 /// What the workers that come from the poller have seen. One of them at a time asks: who has the role.
 #[derive(Debug)]
 pub(super) struct Assist {
-    phase: Phase,
-    window: Window,
-    /// When it is tried again, and how long after that, if in vain.
-    next: Moment,
-    every: Duration,
-    hold: Duration,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Phase {
-    /// Nobody is woken for few. What came of the last window in which the worker hardly slept.
-    Alone(Option<Speed>),
-    /// Others are: does it pay? With what came of it alone, and whether one window has paid.
-    Tried(Speed, bool),
-    /// It has paid, and goes on until then.
-    Pays(Moment),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    began: Moment,
-    /// Dispatches and operations of all workers by then.
-    work: u64,
-    /// How long the poller's worker has slept since.
+    trial: Trial,
+    /// How long the poller's worker has slept in this window.
     slept: Duration,
 }
 
 impl Assist {
     pub(super) fn new() -> Assist {
-        let window = Window { began: Moment::PAST, work: 0, slept: Duration::ZERO };
-        let (next, every, hold) = (Moment::PAST, EVERY, HOLD);
-        Assist { phase: Phase::Alone(None), window, next, every, hold }
+        Assist { trial: Trial::new(), slept: Duration::ZERO }
     }
 
     /// A worker rises from the poller, after it has slept for so long. Is another one woken for few? So much work was done
@@ -71,58 +40,26 @@ impl Assist {
         work: impl FnOnce() -> u64,
         does_it_all: impl FnOnce() -> bool,
     ) -> bool {
-        self.window.slept += slept;
-        if now.since(self.window.began) >= WINDOW {
-            self.window_ends(now, work(), does_it_all());
+        self.slept += slept;
+        if let Some(took) = self.trial.window(now) {
+            let hardly_sleeps = mem::take(&mut self.slept) * BUSY < took;
+            self.trial.ends_window(now, work(), hardly_sleeps && does_it_all());
         }
-        !matches!(self.phase, Phase::Alone(_))
-    }
-
-    fn window_ends(&mut self, now: Moment, work: u64, does_it_all: bool) {
-        let next = Window { began: now, work, slept: Duration::ZERO };
-        let Window { began, work: before, slept } = std::mem::replace(&mut self.window, next);
-        let (took, speed) =
-            (now.since(began), Speed::new(work.saturating_sub(before), now.since(began)));
-        self.phase = match self.phase {
-            Phase::Tried(..) if took >= LONG * WINDOW => {
-                self.next = now.saturating_add(self.every);
-                Phase::Alone(None)
-            }
-            _ if took >= LONG * WINDOW => Phase::Alone(None),
-            Phase::Alone(_) if slept * BUSY >= took || !does_it_all => Phase::Alone(None),
-            Phase::Alone(Some(last)) if now >= self.next => Phase::Tried(last.max(speed), false),
-            Phase::Alone(_) => Phase::Alone(Some(speed)),
-            Phase::Tried(alone, _) if !speed.pays_beside(alone) => self.is_in_vain(now),
-            Phase::Tried(alone, false) => Phase::Tried(alone, true),
-            Phase::Tried(_, true) => self.has_paid(now),
-            Phase::Pays(until) if now < until => Phase::Pays(until),
-            Phase::Pays(_) => Phase::Alone(None),
-        };
+        self.trial.is_on()
     }
 
     /// It has paid.
     #[cfg(test)]
     pub(super) fn pays(&mut self, now: Moment) {
-        self.window = Window { began: now, work: 0, slept: Duration::ZERO };
-        self.phase = self.has_paid(now);
-    }
-
-    fn is_in_vain(&mut self, now: Moment) -> Phase {
-        self.next = now.saturating_add(self.every);
-        (self.every, self.hold) = (MOST.min(2 * self.every), HOLD);
-        Phase::Alone(None)
-    }
-
-    fn has_paid(&mut self, now: Moment) -> Phase {
-        let until = now.saturating_add(self.hold);
-        (self.every, self.hold) = (EVERY, MOST.min(2 * self.hold));
-        Phase::Pays(until)
+        self.trial.pays(now);
+        self.slept = Duration::ZERO;
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::scheduler::trial::{LONG, WINDOW};
 
     const ALONE: u64 = 1_000;
     const NEVER: Duration = Duration::ZERO;

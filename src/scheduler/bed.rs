@@ -8,7 +8,7 @@ use super::idle::Left;
 use super::ring;
 use super::watch::LINGER;
 use super::worker::Worker;
-use crate::driver::Awake;
+use crate::driver::{Awake, GoesOn};
 use crate::fiber::{self, Batch};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
@@ -143,14 +143,17 @@ impl Worker<'_> {
         };
         let mut settled = Batch::new();
         shared.poller.sit(core.index);
-        let mut awake = None;
+        let (mut awake, mut vigil) = (None, self.begins_socket_vigil(now));
         core.parker.sleep_in_poller(|| {
             let latest = timeout.map_or(Moment::NEVER, |timeout| now.saturating_add(timeout));
             let latest = latest.min(self.deadline);
             let until = || shared.next_trim(now).min(latest);
             core.stats.polls.add(1);
-            awake = Some(shared.driver.wait(&mut role, now, until, &mut settled));
+            let mut looks_on = vigil.as_mut().map(|vigil| || vigil.goes_on());
+            let looks_on = looks_on.as_mut().map(|goes_on| goes_on as &mut GoesOn<'_>);
+            awake = Some(shared.driver.wait(&mut role, now, until, looks_on, &mut settled));
         });
+        self.ends_socket_vigil(vigil, awake, now);
         let few = !self.is_assisted(&settled, awake, now) && self.are_few(settled.len());
         shared.poller.rise();
         drop(role);
@@ -175,7 +178,7 @@ impl Worker<'_> {
             return false;
         };
         let (shared, slept) = (self.shared, at.since(since));
-        let work = || shared.cores.iter().map(|core| core.stats.work()).sum();
+        let work = || shared.work();
         // It is parked still.
         let does_it_all = || !shared.idle.is_anybody_busy();
         shared.assist.lock().rises(at, slept, work, does_it_all) && settled.len() > 1

@@ -70,6 +70,8 @@ pub(crate) type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Config {
     pub(crate) workers: usize,
+    /// That the process may use.
+    pub(crate) processors: usize,
     pub(crate) stack_size: StackSize,
     pub(crate) migrate: Migrate,
     pub(crate) placement: Placement,

@@ -13,6 +13,7 @@ use super::parker::Parker;
 use super::ring::Ring;
 use super::share::Sharing;
 use super::slot::LifoSlot;
+use super::socket_vigil::SocketVigils;
 use super::spin::Spins;
 use super::stats::Stats;
 use super::tick::Tick;
@@ -89,6 +90,7 @@ pub(super) struct Own {
     pub(super) sharing: Sharing,
     pub(super) vigil: Vigil,
     pub(super) follow_ups: FollowUps,
+    pub(super) socket_vigils: SocketVigils,
     pub(super) spins: Spins,
     pub(super) invites: Invites,
 }
@@ -131,6 +133,7 @@ impl Core {
                 sharing: Sharing::new(),
                 vigil: Vigil::default(),
                 follow_ups: FollowUps::default(),
+                socket_vigils: SocketVigils::new(),
                 spins: Spins::default(),
                 invites: Invites::new(),
             }),

@@ -61,6 +61,12 @@ impl Idle {
         (Self::parked(counts) as i64 + i64::from(Self::searching(counts))) < self.workers as i64
     }
 
+    /// How many run fibers or search. A hint.
+    pub(crate) fn awake(&self) -> u64 {
+        let counts = self.counts.load(Ordering::Relaxed);
+        self.workers.saturating_sub(Self::parked(counts))
+    }
+
     /// Of the others, `spinning` of whom spin, do more than that run fibers? A hint.
     pub(crate) fn are_others_busy(&self, spinning: u32) -> bool {
         let counts = self.counts.load(Ordering::Relaxed);

@@ -190,20 +190,20 @@ impl Worker<'_> {
 }
 
 /// When others may have the processor: the thread that the worker waits for may be one of them. (Another worker has its own.)
-struct Ways {
+pub(super) struct Ways {
     next: Moment,
     rest: Duration,
     /// Somebody took it: to sleep would have been as good.
-    taken: bool,
+    pub(super) taken: bool,
 }
 
 impl Ways {
-    fn new(start: Moment) -> Ways {
+    pub(super) fn new(start: Moment) -> Ways {
         Ways { next: start.saturating_add(FIRST_WAY), rest: FIRST_WAY, taken: false }
     }
 
     /// Gives way, if it is time to, after a microsecond at first, then after two, four, and so on.
-    fn give(&mut self, now: Moment) {
+    pub(super) fn give(&mut self, now: Moment) {
         if now < self.next {
             return;
         }

@@ -64,6 +64,8 @@ var cases = map[string]func() float64{
 	"timeout_waits":      timeoutWaits,
 	"parked":             parked,
 	"idle":               idle,
+	"echo_1":             echo,
+	"echo_4":             echo,
 	"echo_100":           echo,
 	"echo_1000":          echo,
 	"short_connections":  echo,

@@ -80,7 +80,7 @@ fn nobody_sleeps_in_the_poller_while_timers_are_due() {
     let mut turns = 0;
     while driver.timers.len() > 0 {
         let until = || begun.saturating_add(LONG);
-        driver.wait(&mut role, Moment::now(), until, &mut settled);
+        driver.wait(&mut role, Moment::now(), until, None, &mut settled);
         assert!(Moment::now().since(begun) < LONG / 2, "slept over what was due");
         turns += 1;
     }
@@ -93,7 +93,7 @@ const FAR: Duration = Duration::from_millis(15);
 
 fn wait(driver: &Driver, now: Moment) {
     let mut role = driver.try_role().expect("nobody else turns it");
-    driver.wait(&mut role, now, || Moment::NEVER, &mut Batch::new());
+    driver.wait(&mut role, now, || Moment::NEVER, None, &mut Batch::new());
 }
 
 /// The kernel's poller counts in milliseconds, and two of them it was. In one round of twenty: what a busy machine takes
@@ -287,4 +287,24 @@ fn an_interrupt_ends_a_wait_for_a_near_timer() {
             break;
         }
     }
+}
+
+/// So that others share its wake, as where it sleeps.
+#[test]
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn a_look_that_ends_for_a_timer_puts_off_the_next() {
+    let driver = Driver::new(1).unwrap();
+    let mut role = driver.try_role().expect("nobody else turns it");
+    let mut looks_on = |until: Moment| {
+        let mut goes_on = || Some(Moment::now());
+        let settled = &mut Batch::new();
+        driver.wait(&mut role, Moment::now(), || until, Some(&mut goes_on), settled);
+        role.next_in_time()
+    };
+    let soon = || Moment::now().saturating_add(MILLI);
+    let before = looks_on(soon());
+    assert_eq!(looks_on(soon()), before, "that was no timer");
+    let _armed = arm(&driver.timers, 0, 1, soon());
+    assert!(looks_on(soon().saturating_add(FAR)) > before);
+    assert_eq!(driver.timers.len(), 0);
 }

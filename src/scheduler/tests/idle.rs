@@ -209,7 +209,7 @@ fn who_sleeps_again_is_woken_for_its_idle_stacks() {
                         until
                     };
                     let mut settled = Batch::new();
-                    shared.driver.wait(&mut role, now, until, &mut settled);
+                    shared.driver.wait(&mut role, now, until, None, &mut settled);
                     slept = shared.idle.is_parked(1) || Moment::now() >= limit;
                     shared.wake_for_trim(0);
                 }
@@ -281,7 +281,7 @@ fn others_are_woken_for_few_but_not_for_one_where_that_has_paid() {
             let is_assisted = |count: usize| {
                 let mut settled = Batch::new();
                 bench.fibers[..count].iter().for_each(|fiber| settled.push(*fiber));
-                let awake = Some(Awake { at: now, by_timer: false });
+                let awake = Some(Awake { at: now, by_timer: false, by_sockets: false });
                 let is_assisted = bench.workers[0].is_assisted(&settled, awake, now);
                 while settled.pop().is_some() {}
                 is_assisted

@@ -16,6 +16,7 @@ mod queues;
 mod ring;
 mod search;
 mod share;
+mod socket_vigil;
 mod spin;
 mod supervisor;
 mod tick;
@@ -87,6 +88,7 @@ fn fresh(scheduler: *const (), closure: impl FnOnce() + Send + 'static) -> Fiber
 fn config(workers: usize) -> Config {
     Config {
         workers,
+        processors: 64,
         stack_size: StackSize::DEFAULT,
         migrate: Migrate::Anytime,
         placement: Placement::Injector,

@@ -9,7 +9,29 @@ use crate::epoll;
 use crate::peer::{self, Peer};
 use crate::run::Run;
 
+pub const ONE: Case = Case {
+    name: "echo_1",
+    kind: Kind::Echo { connections: 1 },
+    rows: &[
+        row("rate", "echo, 1 connection, requests/s", Unit::PerSecond, Bar::NotSlower),
+        row("cpu", "echo, 1 connection, CPU per request", Unit::Micros, Bar::NotSlower),
+        row("p99", "echo, 1 connection, p99", Unit::Micros, Bar::NotSlower),
+    ],
+    ..HUNDRED
+};
+
 pub const FEW: Case = Case {
+    name: "echo_4",
+    kind: Kind::Echo { connections: 4 },
+    rows: &[
+        row("rate", "echo, 4 connections, requests/s", Unit::PerSecond, Bar::NotSlower),
+        row("cpu", "echo, 4 connections, CPU per request", Unit::Micros, Bar::NotSlower),
+        row("p99", "echo, 4 connections, p99", Unit::Micros, Bar::NotSlower),
+    ],
+    ..HUNDRED
+};
+
+pub const HUNDRED: Case = Case {
     name: "echo_100",
     kind: Kind::Echo { connections: 100 },
     bodies: SERVERS,
@@ -34,7 +56,7 @@ pub const MANY: Case = Case {
         row("p99", "echo, 1,000 connections, p99", Unit::Micros, Bar::NotSlower),
         row("p999", "echo, 1,000 connections, p99.9", Unit::Micros, Bar::Shown),
     ],
-    ..FEW
+    ..HUNDRED
 };
 
 const NOTE: &str = "64 bytes there and back, one under way on each connection, from one thread of \

@@ -1,0 +1,261 @@
+//! When the one in the poller stays awake for what may follow from the sockets.
+//!
+//! Who waits for the answer to its last message before it sends the next sleeps meanwhile, and so does the server, where connections are few:
+//! each message has two wakes by the system in it. Each takes tens of microseconds where a processor is a virtual machine's and
+//! has halted. A server that stays awake may even take less processor time: the client's processor is hardly asleep then when the answer
+//! comes.
+//!
+//! So who was woken by a socket, after a short sleep, keeps a vigil before it sleeps there again: it looks at the sockets again and again.
+//! For [`BRIEFLY`] in any case, which is less processor time than a sleep and a wake take; for [`AWAKE`] where it was seen that more gets
+//! done like that (`trial.rs`). What comes in its own time is answered sooner by one that stays awake, but at more processor time, and
+//! that is what nobody has asked for. `util/odds.rs` says how often a vigil is left out where they are in vain; those are in vain too in
+//! which others took the processor: it was in the way of who brought it.
+//!
+//! Who keeps one counts as parked, so whoever has something to run wakes it, by an interrupt. It gives way to others on its
+//! processor, and does without where the workers that are awake leave no processor for whom it waits for.
+
+use super::core::Core;
+use super::shared::Shared;
+use super::trial::Trial;
+use super::vigil::Ways;
+use super::worker::Worker;
+use crate::driver::Awake;
+use crate::primitives::clock::Moment;
+use crate::util::odds::Odds;
+use std::mem;
+use std::time::Duration;
+
+const BRIEFLY: Duration = Duration::from_micros(5);
+const AWAKE: Duration = Duration::from_micros(50);
+/// What comes within this has paid: about the processor time that a sleep and a wake take.
+const SOON: Duration = Duration::from_micros(20);
+/// A sleep was short if it was not much longer than what it took to wake up.
+const SHORT: Duration = Duration::from_micros(200);
+
+/// What a worker has seen of its vigils in the poller.
+#[derive(Debug)]
+pub(super) struct SocketVigils {
+    /// A socket has ended the last sleep, which was short.
+    expected: bool,
+    brief: Odds,
+    long: Odds,
+    /// Of long ones.
+    trial: Trial,
+    /// Short sleeps that sockets have ended, in this window.
+    short: u32,
+}
+
+impl SocketVigils {
+    pub(super) fn new() -> SocketVigils {
+        let (brief, long) = (Odds::default(), Odds::default());
+        SocketVigils { expected: false, brief, long, trial: Trial::new(), short: 0 }
+    }
+
+    /// The worker lies down in the poller: for how long does it look on first?
+    fn begin(&mut self) -> Option<Duration> {
+        let (odds, time) = match self.trial.is_on() {
+            true => (&mut self.long, AWAKE),
+            false => (&mut self.brief, BRIEFLY),
+        };
+        (mem::take(&mut self.expected) && !odds.leaves_out()).then_some(time)
+    }
+
+    /// A vigil that was to last for `time` has ended after `waited`, with something from the sockets or not; was the processor taken
+    /// meanwhile?
+    fn end(&mut self, time: Duration, waited: Duration, given: bool, taken: bool) {
+        let is_long = time == AWAKE;
+        let odds = if is_long { &mut self.long } else { &mut self.brief };
+        let says_something = if given { waited <= SOON } else { waited >= time };
+        if taken || says_something {
+            odds.tried(given && !taken);
+        }
+    }
+
+    /// It rises from the poller after so long, woken by a socket or not. So much work was done by all.
+    fn rise(&mut self, now: Moment, slept: Duration, by_sockets: bool, work: impl FnOnce() -> u64) {
+        self.expected = by_sockets && slept < SHORT;
+        self.short += u32::from(self.expected);
+        if let Some(took) = self.trial.window(now) {
+            let sleeps_shortly = mem::take(&mut self.short).saturating_mul(2) * SHORT >= took;
+            let was_on = self.trial.is_on();
+            self.trial.ends_window(now, work(), sleeps_shortly);
+            if !was_on {
+                self.long = Odds::default();
+            }
+        }
+    }
+}
+
+/// One that goes on.
+pub(super) struct SocketVigil<'a> {
+    shared: &'a Shared,
+    core: &'a Core,
+    start: Moment,
+    time: Duration,
+    ways: Ways,
+    /// It was in vain.
+    is_over: bool,
+}
+
+impl SocketVigil<'_> {
+    /// Asked after each look in vain: does it go on? When that was, if so.
+    pub(super) fn goes_on(&mut self) -> Option<Moment> {
+        self.core.stats.polls.add(1);
+        let now = Moment::now();
+        self.is_over = now.since(self.start) >= self.time || !has_room(self.shared);
+        if self.is_over {
+            return None;
+        }
+        self.ways.give(now);
+        Some(now)
+    }
+}
+
+/// Does who looks on, and counts as parked, leave a processor for whom it waits for?
+fn has_room(shared: &Shared) -> bool {
+    shared.idle.awake() + 1 < shared.config.processors as u64
+}
+
+impl Worker<'_> {
+    /// The worker is parked, and lies down in the poller: does it look on first?
+    pub(super) fn begins_socket_vigil(&self, start: Moment) -> Option<SocketVigil<'_>> {
+        let (core, shared) = (self.held(), self.shared);
+        let time = self.own().socket_vigils.begin().filter(|_| has_room(shared))?;
+        Some(SocketVigil { shared, core, start, time, ways: Ways::new(start), is_over: false })
+    }
+
+    /// It rises from there, where it lay down at `start`, unless it did not sleep at all.
+    pub(super) fn ends_socket_vigil(
+        &self,
+        vigil: Option<SocketVigil<'_>>,
+        awake: Option<Awake>,
+        start: Moment,
+    ) {
+        let Some(Awake { at, by_sockets, .. }) = awake else { return };
+        let (slept, vigils) = (at.since(start), &mut self.own().socket_vigils);
+        if let Some(SocketVigil { time, ways, is_over, .. }) = vigil {
+            let waited = if is_over { time } else { slept };
+            vigils.end(time, waited, by_sockets && !is_over, ways.taken);
+        }
+        vigils.rise(at, slept, by_sockets, || self.shared.work());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::scheduler::trial::WINDOW;
+
+    const NAP: Duration = Duration::from_micros(30);
+    const MICRO: Duration = Duration::from_micros(1);
+
+    /// A worker whose sleeps in the poller are short, and end by a socket.
+    struct World {
+        vigils: SocketVigils,
+        now: Moment,
+        work: u64,
+        /// What a window brings without long vigils, and with them.
+        brings: [u64; 2],
+    }
+
+    impl World {
+        fn new(brings: [u64; 2]) -> World {
+            World { vigils: SocketVigils::new(), now: Moment::now(), work: 0, brings }
+        }
+
+        fn rises(&mut self, slept: Duration, by_sockets: bool) {
+            self.vigils.rise(self.now, slept, by_sockets, || self.work);
+        }
+
+        /// A window with so many such sleeps of that length. Are vigils long after it?
+        fn window(&mut self, sleeps: u32, slept: Duration) -> bool {
+            self.work += self.brings[usize::from(self.vigils.trial.is_on())];
+            for _ in 0..sleeps {
+                self.now = self.now.saturating_add(WINDOW / sleeps);
+                self.rises(slept, true);
+            }
+            self.vigils.trial.is_on()
+        }
+
+        /// How often it is woken by a socket until it keeps a vigil.
+        fn naps(&mut self) -> u32 {
+            let keeps = |_: &u32| {
+                self.rises(NAP, true);
+                self.vigils.begin().is_some()
+            };
+            (1..).find(keeps).expect("some time")
+        }
+    }
+
+    #[test]
+    fn who_was_woken_by_a_socket_after_a_short_sleep_looks_on() {
+        let mut world = World::new([0, 0]);
+        assert_eq!(world.vigils.begin(), None);
+        for (slept, by_sockets, time) in
+            [(NAP, true, Some(BRIEFLY)), (SHORT, true, None), (NAP, false, None)]
+        {
+            world.rises(slept, by_sockets);
+            assert_eq!(world.vigils.begin(), time);
+            assert_eq!(world.vigils.begin(), None, "once");
+        }
+    }
+
+    #[test]
+    fn those_in_vain_become_rare() {
+        let mut world = World::new([0, 0]);
+        let mut ends = |waited, given, taken| {
+            world.vigils.end(BRIEFLY, waited, given, taken);
+            world.naps()
+        };
+        assert_eq!(ends(BRIEFLY, false, false), 3);
+        assert_eq!(ends(MICRO, false, false), 1, "something else has ended it");
+        assert_eq!(ends(BRIEFLY, false, false), 11);
+        assert_eq!(ends(MICRO, true, true), 43, "it was in the way");
+        assert!((0..9).all(|_| ends(MICRO, true, false) == 1));
+        assert_eq!(ends(BRIEFLY, false, false), 1, "forgiven");
+        assert_eq!(ends(BRIEFLY, false, false), 3);
+    }
+
+    #[test]
+    fn long_ones_are_kept_where_more_gets_done() {
+        let mut world = World::new([1_000, 2_000]);
+        let windows = (1..99).find(|_| world.window(20, NAP));
+        assert_eq!(windows, Some(3), "two that are known, after one that is not");
+        assert_eq!(world.vigils.begin(), Some(AWAKE));
+        let windows = (1..99).find(|_| !world.window(20, NAP));
+        assert_eq!(windows, Some(2 + 16), "it is measured again");
+        assert_eq!(world.vigils.begin(), Some(BRIEFLY));
+    }
+
+    #[test]
+    fn what_comes_in_its_own_time_is_not_waited_for() {
+        let mut world = World::new([1_000, 1_200]);
+        let tried = (0..999).filter(|_| world.window(20, NAP)).count();
+        assert!((1..20).contains(&tried), "{tried} of 999 windows");
+    }
+
+    #[test]
+    fn long_ones_are_not_tried_where_sleeps_are_long_or_few() {
+        for (sleeps, slept) in [(4, SHORT), (1, NAP)] {
+            let mut world = World::new([1_000, 2_000]);
+            assert!((0..99).all(|_| !world.window(sleeps, slept)), "{sleeps} of {slept:?}");
+        }
+    }
+
+    /// It has found out how to be late for each: a trial says whether that pays.
+    #[test]
+    fn a_late_one_is_neither_paid_nor_in_vain() {
+        let mut world = World::new([1_000, 2_000]);
+        while !world.window(20, NAP) {}
+        for _ in 0..9 {
+            world.vigils.end(AWAKE, NAP, true, false);
+            assert_eq!(world.naps(), 1);
+        }
+        world.vigils.end(AWAKE, AWAKE, false, false);
+        assert_eq!(world.naps(), 3, "none of them has paid");
+        while world.window(20, NAP) {}
+        while !world.window(20, NAP) {}
+        world.vigils.end(AWAKE, AWAKE, false, false);
+        assert_eq!(world.naps(), 3, "anew with each trial");
+    }
+}

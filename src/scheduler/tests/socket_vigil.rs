@@ -1,0 +1,92 @@
+//! Who lies down in the poller, where a socket has ended its last short sleep: for whom it does without a vigil, and who ends it.
+
+use super::{Bench, bench, config};
+use crate::driver::Awake;
+use crate::primitives::clock::Moment;
+use std::time::Duration;
+
+const NAP: Duration = Duration::from_micros(30);
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A socket has ended the last sleep of worker 0.
+fn was_woken_by_a_socket(bench: &Bench<'_>) {
+    let start = Moment::now();
+    let awake = Awake { at: start.saturating_add(NAP), by_timer: false, by_sockets: true };
+    bench.workers[0].ends_socket_vigil(None, Some(awake), start);
+}
+
+/// Does worker 0, which is parked, keep a vigil?
+fn keeps_one(bench: &Bench<'_>) -> bool {
+    was_woken_by_a_socket(bench);
+    let mut vigil = bench.workers[0].begins_socket_vigil(Moment::now());
+    vigil.as_mut().is_some_and(|vigil| vigil.goes_on().is_some())
+}
+
+/// In one of a hundred tries: the system may take the processor for longer than a vigil takes.
+fn may_keep_one(bench: &Bench<'_>) -> bool {
+    (0..100).any(|_| keeps_one(bench))
+}
+
+#[test]
+fn nobody_looks_on_who_leaves_no_processor_for_whom_it_waits_for() {
+    for (workers, processors, busy, may) in
+        [(1, 1, 0, false), (1, 2, 0, true), (2, 2, 0, true), (2, 2, 1, false), (2, 3, 1, true)]
+    {
+        let mut config = config(workers);
+        config.processors = processors;
+        bench(config, 0, |bench| {
+            (0..workers - busy).for_each(|index| bench.lies_down(index));
+            let what = format!("{workers} workers, {processors} processors, {busy} awake");
+            assert_eq!(may_keep_one(bench), may, "{what}");
+            (0..workers - busy).for_each(|index| bench.workers[index].leave_bed(false));
+        });
+    }
+}
+
+#[test]
+fn one_ends_when_another_worker_takes_the_processor_and_after_its_time() {
+    let mut config = config(2);
+    config.processors = 2;
+    bench(config, 0, |bench| {
+        (0..2).for_each(|index| bench.lies_down(index));
+        let ends_for_another = || {
+            was_woken_by_a_socket(bench);
+            let mut vigil = bench.workers[0].begins_socket_vigil(Moment::now()).unwrap();
+            let went_on = vigil.goes_on().is_some();
+            bench.workers[1].leave_bed(false);
+            assert!(vigil.goes_on().is_none());
+            bench.lies_down(1);
+            went_on
+        };
+        assert!((0..100).any(|_| ends_for_another()));
+        was_woken_by_a_socket(bench);
+        let (start, limit) = (Moment::now(), Moment::now().saturating_add(LIMIT));
+        let mut vigil = bench.workers[0].begins_socket_vigil(start).unwrap();
+        while vigil.goes_on().is_some() {
+            assert!(Moment::now() < limit, "it goes on for ever");
+        }
+        assert!(Moment::now().since(start) >= Duration::from_micros(5));
+        (0..2).for_each(|index| bench.workers[index].leave_bed(false));
+    });
+}
+
+#[test]
+fn who_goes_to_bed_looks_on_first_and_learns_from_it() {
+    bench(config(1), 0, |bench| {
+        let parks = || {
+            let (polls, worker) = (bench.core(0).stats.polls.get(), &bench.workers[0]);
+            worker.park(&|| false);
+            worker.stop_searching();
+            bench.core(0).stats.polls.get() - polls
+        };
+        assert_eq!(parks(), 1, "no socket has woken it");
+        was_woken_by_a_socket(bench);
+        assert!(parks() > 1);
+        for _ in 0..2 {
+            was_woken_by_a_socket(bench);
+            assert_eq!(parks(), 1, "it was in vain");
+        }
+        was_woken_by_a_socket(bench);
+        assert!(parks() > 1);
+    });
+}

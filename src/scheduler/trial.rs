@@ -1,0 +1,106 @@
+//! Whether something pays that can only be tried.
+//!
+//! Where it may pay at all, by what was seen in two [`WINDOW`]s without it, it is done in the next two. If more work by a fourth (`worth.rs`) was
+//! done in each of these it goes on like that for [`HOLD`], and twice as long each time, up to [`MOST`], until it is measured again; if
+//! not, it is tried again after [`EVERY`], and twice as long each time, up to [`MOST`].
+
+use super::shared::Shared;
+use super::worth::Speed;
+use crate::primitives::clock::Moment;
+use std::mem;
+use std::time::Duration;
+
+pub(super) const WINDOW: Duration = Duration::from_millis(1);
+const HOLD: Duration = Duration::from_millis(16);
+const EVERY: Duration = Duration::from_millis(4);
+const MOST: Duration = Duration::from_millis(128);
+/// A window that lasts for so many is none.
+pub(super) const LONG: u32 = 4;
+
+#[derive(Debug)]
+pub(super) struct Trial {
+    phase: Phase,
+    /// The window's beginning.
+    began: Moment,
+    /// Done by then.
+    work: u64,
+    /// When it is tried again, and how long after that, if in vain.
+    next: Moment,
+    every: Duration,
+    hold: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// It is not done. What came of the last window in which it might have paid.
+    Without(Option<Speed>),
+    /// It is: does it pay? With what came without, and whether one window has paid.
+    Tried(Speed, bool),
+    /// It has paid, and goes on until then.
+    Pays(Moment),
+}
+
+impl Shared {
+    /// Dispatches and operations of all workers so far.
+    pub(super) fn work(&self) -> u64 {
+        self.cores.iter().map(|core| core.stats.work()).sum()
+    }
+}
+
+impl Trial {
+    pub(super) fn new() -> Trial {
+        let (next, every, hold) = (Moment::PAST, EVERY, HOLD);
+        Trial { phase: Phase::Without(None), began: Moment::PAST, work: 0, next, every, hold }
+    }
+
+    /// Is it done now?
+    pub(super) fn is_on(&self) -> bool {
+        !matches!(self.phase, Phase::Without(_))
+    }
+
+    /// How long the window has lasted, if it has had its time.
+    pub(super) fn window(&self, now: Moment) -> Option<Duration> {
+        let took = now.since(self.began);
+        (took >= WINDOW).then_some(took)
+    }
+
+    /// The window is over, with so much work done by now; by what was seen in it, `may` it pay at all?
+    pub(super) fn ends_window(&mut self, now: Moment, work: u64, may: bool) {
+        let took = now.since(mem::replace(&mut self.began, now));
+        let speed = Speed::new(work.saturating_sub(mem::replace(&mut self.work, work)), took);
+        self.phase = match self.phase {
+            Phase::Tried(..) if took >= LONG * WINDOW => {
+                self.next = now.saturating_add(self.every);
+                Phase::Without(None)
+            }
+            _ if took >= LONG * WINDOW => Phase::Without(None),
+            Phase::Without(_) if !may => Phase::Without(None),
+            Phase::Without(Some(last)) if now >= self.next => Phase::Tried(last.max(speed), false),
+            Phase::Without(_) => Phase::Without(Some(speed)),
+            Phase::Tried(without, _) if !speed.pays_beside(without) => self.is_in_vain(now),
+            Phase::Tried(without, false) => Phase::Tried(without, true),
+            Phase::Tried(_, true) => self.has_paid(now),
+            Phase::Pays(until) if now < until => Phase::Pays(until),
+            Phase::Pays(_) => Phase::Without(None),
+        };
+    }
+
+    /// It has paid.
+    #[cfg(test)]
+    pub(super) fn pays(&mut self, now: Moment) {
+        (self.began, self.work) = (now, 0);
+        self.phase = self.has_paid(now);
+    }
+
+    fn is_in_vain(&mut self, now: Moment) -> Phase {
+        self.next = now.saturating_add(self.every);
+        (self.every, self.hold) = (MOST.min(2 * self.every), HOLD);
+        Phase::Without(None)
+    }
+
+    fn has_paid(&mut self, now: Moment) -> Phase {
+        let until = now.saturating_add(self.hold);
+        (self.every, self.hold) = (EVERY, MOST.min(2 * self.hold));
+        Phase::Pays(until)
+    }
+}
