@@ -43,7 +43,7 @@ impl Assist {
         self.slept += slept;
         if let Some(took) = self.trial.window(now) {
             let hardly_sleeps = mem::take(&mut self.slept) * BUSY < took;
-            self.trial.ends_window(now, work(), hardly_sleeps && does_it_all());
+            self.trial.ends_window(now, work(), None, hardly_sleeps && does_it_all());
         }
         self.trial.is_on()
     }

@@ -6,9 +6,9 @@
 //! comes.
 //!
 //! So who was woken by a socket, after a short sleep, keeps a vigil before it sleeps there again: it looks at the sockets again and again.
-//! For [`BRIEFLY`] in any case, which is less processor time than a sleep and a wake take; for [`AWAKE`] where it was seen that more gets
-//! done like that (`trial.rs`). What comes in its own time is answered sooner by one that stays awake, but at more processor time, and
-//! that is what nobody has asked for. `util/odds.rs` says how often a vigil is left out where they are in vain; those are in vain too in
+//! For [`BRIEFLY`] in any case, which is no more processor time than a sleep and a wake take; for [`AWAKE`] where it was seen that more gets
+//! done like that, and no less for the processor time that it takes (`trial.rs`). What comes in its own time is answered sooner by one that stays awake, but at
+//! more processor time, and that is what nobody has asked for. (Nor do operations alone say what was done: an upload is read in smaller pieces.) `util/odds.rs` says how often a vigil is left out where they are in vain; those are in vain too in
 //! which others took the processor: it was in the way of who brought it.
 //!
 //! Who keeps one counts as parked, so whoever has something to run wakes it, by an interrupt. It gives way to others on its
@@ -41,14 +41,24 @@ pub(super) struct SocketVigils {
     long: Odds,
     /// Of long ones.
     trial: Trial,
-    /// Short sleeps that sockets have ended, in this window.
+    /// Short sleeps that sockets have ended, in this window, all sleeps, and how long they were without vigils.
     short: u32,
+    sleeps: u32,
+    slept: Duration,
 }
 
 impl SocketVigils {
     pub(super) fn new() -> SocketVigils {
         let (brief, long) = (Odds::default(), Odds::default());
-        SocketVigils { expected: false, brief, long, trial: Trial::new(), short: 0 }
+        SocketVigils {
+            expected: false,
+            brief,
+            long,
+            trial: Trial::new(),
+            short: 0,
+            sleeps: 0,
+            slept: Duration::ZERO,
+        }
     }
 
     /// The worker lies down in the poller: for how long does it look on first?
@@ -71,17 +81,32 @@ impl SocketVigils {
         }
     }
 
-    /// It rises from the poller after so long, woken by a socket or not. So much work was done by all.
-    fn rise(&mut self, now: Moment, slept: Duration, by_sockets: bool, work: impl FnOnce() -> u64) {
-        self.expected = by_sockets && slept < SHORT;
+    /// It rises from the poller after so long, in which it was awake for so long, woken by a socket or not. So much work was done by
+    /// all.
+    fn rise(
+        &mut self,
+        now: Moment,
+        (lain, awake): (Duration, Duration),
+        by_sockets: bool,
+        work: impl FnOnce() -> u64,
+    ) {
+        self.expected = by_sockets && lain < SHORT;
         self.short += u32::from(self.expected);
+        self.sleeps += u32::from(awake < lain);
+        self.slept += lain.saturating_sub(awake);
         if let Some(took) = self.trial.window(now) {
-            let sleeps_shortly = mem::take(&mut self.short).saturating_mul(2) * SHORT >= took;
-            let was_on = self.trial.is_on();
-            self.trial.ends_window(now, work(), sleeps_shortly);
-            if !was_on {
-                self.long = Odds::default();
-            }
+            self.ends_window(now, took, work());
+        }
+    }
+
+    fn ends_window(&mut self, now: Moment, took: Duration, work: u64) {
+        let sleeps_shortly = mem::take(&mut self.short).saturating_mul(2) * SHORT >= took;
+        let sleeps = mem::take(&mut self.sleeps) * BRIEFLY;
+        let spent = took.saturating_sub(mem::take(&mut self.slept)) + sleeps;
+        let was_on = self.trial.is_on();
+        self.trial.ends_window(now, work, Some(spent), sleeps_shortly);
+        if !was_on {
+            self.long = Odds::default();
         }
     }
 }
@@ -132,12 +157,13 @@ impl Worker<'_> {
         start: Moment,
     ) {
         let Some(Awake { at, by_sockets, .. }) = awake else { return };
-        let (slept, vigils) = (at.since(start), &mut self.own().socket_vigils);
+        let (lain, vigils) = (at.since(start), &mut self.own().socket_vigils);
+        let mut waited = Duration::ZERO;
         if let Some(SocketVigil { time, ways, is_over, .. }) = vigil {
-            let waited = if is_over { time } else { slept };
+            waited = if is_over { time } else { lain };
             vigils.end(time, waited, by_sockets && !is_over, ways.taken);
         }
-        vigils.rise(at, slept, by_sockets, || self.shared.work());
+        vigils.rise(at, (lain, waited), by_sockets, || self.shared.work());
     }
 }
 
@@ -156,15 +182,24 @@ mod tests {
         work: u64,
         /// What a window brings without long vigils, and with them.
         brings: [u64; 2],
+        /// For so long a worker in a long vigil is awake before it sleeps.
+        awake: Duration,
     }
 
     impl World {
         fn new(brings: [u64; 2]) -> World {
-            World { vigils: SocketVigils::new(), now: Moment::now(), work: 0, brings }
+            World {
+                vigils: SocketVigils::new(),
+                now: Moment::now(),
+                work: 0,
+                brings,
+                awake: Duration::ZERO,
+            }
         }
 
         fn rises(&mut self, slept: Duration, by_sockets: bool) {
-            self.vigils.rise(self.now, slept, by_sockets, || self.work);
+            let awake = if self.vigils.trial.is_on() { self.awake } else { Duration::ZERO };
+            self.vigils.rise(self.now, (slept, awake), by_sockets, || self.work);
         }
 
         /// A window with so many such sleeps of that length. Are vigils long after it?
@@ -232,6 +267,16 @@ mod tests {
         let mut world = World::new([1_000, 1_200]);
         let tried = (0..999).filter(|_| world.window(20, NAP)).count();
         assert!((1..20).contains(&tried), "{tried} of 999 windows");
+    }
+
+    /// A window without long vigils has 400 us and twenty sleeps in it, one with them a thousand.
+    #[test]
+    fn more_for_more_processor_time_is_not_more() {
+        for (brings, keeps) in [(2_000, true), (1_900, true), (1_800, false)] {
+            let mut world = World { awake: NAP, ..World::new([1_000, brings]) };
+            let tried = (0..999).filter(|_| world.window(20, NAP)).count();
+            assert_eq!(tried > 900, keeps, "{brings}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether something pays that can only be tried.
 //!
 //! Where it may pay at all, by what was seen in two [`WINDOW`]s without it, it is done in the next two. If more work by a fourth (`worth.rs`) was
-//! done in each of these it goes on like that for [`HOLD`], and twice as long each time, up to [`MOST`], until it is measured again; if
+//! done in each of these, and no less for the processor time that was spent on it, it goes on like that for [`HOLD`], and twice as long each time, up to [`MOST`], until it is measured again; if
 //! not, it is tried again after [`EVERY`], and twice as long each time, up to [`MOST`].
 
 use super::shared::Shared;
@@ -33,11 +33,29 @@ pub(super) struct Trial {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// It is not done. What came of the last window in which it might have paid.
-    Without(Option<Speed>),
+    Without(Option<Seen>),
     /// It is: does it pay? With what came without, and whether one window has paid.
-    Tried(Speed, bool),
+    Tried(Seen, bool),
     /// It has paid, and goes on until then.
     Pays(Moment),
+}
+
+/// What came of a window: work in its time, and in the processor time that it took.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    fast: Speed,
+    thrifty: Speed,
+}
+
+impl Seen {
+    /// That and what comes in the next window.
+    fn and(self, next: Seen) -> Seen {
+        Seen { fast: self.fast.max(next.fast), thrifty: self.thrifty.and(next.thrifty) }
+    }
+
+    fn pays_beside(self, without: Seen) -> bool {
+        self.fast.pays_beside(without.fast) && !self.thrifty.lags_behind(without.thrifty)
+    }
 }
 
 impl Shared {
@@ -64,10 +82,19 @@ impl Trial {
         (took >= WINDOW).then_some(took)
     }
 
-    /// The window is over, with so much work done by now; by what was seen in it, `may` it pay at all?
-    pub(super) fn ends_window(&mut self, now: Moment, work: u64, may: bool) {
+    /// The window is over, with so much work done by now, for so much processor time if that matters; by what was seen in it, `may` it pay
+    /// at all?
+    pub(super) fn ends_window(
+        &mut self,
+        now: Moment,
+        work: u64,
+        spent: Option<Duration>,
+        may: bool,
+    ) {
         let took = now.since(mem::replace(&mut self.began, now));
-        let speed = Speed::new(work.saturating_sub(mem::replace(&mut self.work, work)), took);
+        let done = work.saturating_sub(mem::replace(&mut self.work, work));
+        let [fast, thrifty] = [took, spent.unwrap_or(took)].map(|time| Speed::new(done, time));
+        let seen = Seen { fast, thrifty };
         self.phase = match self.phase {
             Phase::Tried(..) if took >= LONG * WINDOW => {
                 self.next = now.saturating_add(self.every);
@@ -75,9 +102,9 @@ impl Trial {
             }
             _ if took >= LONG * WINDOW => Phase::Without(None),
             Phase::Without(_) if !may => Phase::Without(None),
-            Phase::Without(Some(last)) if now >= self.next => Phase::Tried(last.max(speed), false),
-            Phase::Without(_) => Phase::Without(Some(speed)),
-            Phase::Tried(without, _) if !speed.pays_beside(without) => self.is_in_vain(now),
+            Phase::Without(Some(last)) if now >= self.next => Phase::Tried(last.and(seen), false),
+            Phase::Without(_) => Phase::Without(Some(seen)),
+            Phase::Tried(without, _) if !seen.pays_beside(without) => self.is_in_vain(now),
             Phase::Tried(without, false) => Phase::Tried(without, true),
             Phase::Tried(_, true) => self.has_paid(now),
             Phase::Pays(until) if now < until => Phase::Pays(until),

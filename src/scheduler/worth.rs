@@ -33,6 +33,8 @@ const LONG_AGO: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(16);
 /// The two must be faster by one part in so many.
 const GAIN: u64 = 4;
+/// What differs by less than one part in so many is the same.
+const SAME: u64 = 16;
 /// So often a thief steals before it looks on to measure.
 const STEALS: u32 = 32;
 /// So long ago it has measured last, or begun to.
@@ -94,9 +96,20 @@ impl Speed {
         if self.work * other.nanos >= other.work * self.nanos { self } else { other }
     }
 
+    /// In both times together.
+    pub(super) fn and(self, other: Speed) -> Speed {
+        Speed { work: self.work + other.work, nanos: self.nanos + other.nanos }
+    }
+
     pub(super) fn pays_beside(self, alone: Speed) -> bool {
         let (both, alone) = (self.work * alone.nanos, alone.work * self.nanos);
         both >= alone + alone / GAIN
+    }
+
+    /// By more than what two measurements of the same differ by.
+    pub(super) fn lags_behind(self, other: Speed) -> bool {
+        let (this, other) = (self.work * other.nanos, other.work * self.nanos);
+        this + this / SAME < other
     }
 
     fn is_faster_than(self, other: Speed) -> bool {
