@@ -200,7 +200,7 @@ impl Driver {
         apart: Duration,
         settled: &mut Batch,
     ) {
-        match exact::wait(&mut role.0.poll, timeout) {
+        match exact::wait(&role.0.poll, timeout) {
             Some(true) => {
                 self.poll(role, Some(Duration::ZERO), settled);
             }
