@@ -143,7 +143,7 @@ impl Worker<'_> {
         };
         let mut settled = Batch::new();
         shared.poller.sit(core.index);
-        let (mut awake, mut vigil) = (None, self.begins_socket_vigil(now));
+        let (mut awake, mut vigil) = (None, self.begins_socket_vigil());
         core.parker.sleep_in_poller(|| {
             let latest = timeout.map_or(Moment::NEVER, |timeout| now.saturating_add(timeout));
             let latest = latest.min(self.deadline);

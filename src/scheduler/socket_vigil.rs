@@ -121,8 +121,8 @@ pub(super) struct SocketVigil<'a> {
     start: Moment,
     time: Duration,
     ways: Ways,
-    /// It was in vain.
-    is_over: bool,
+    /// How long it was, if nothing has ended it that came.
+    over: Option<Duration>,
 }
 
 impl SocketVigil<'_> {
@@ -130,11 +130,15 @@ impl SocketVigil<'_> {
     pub(super) fn goes_on(&mut self) -> Option<Moment> {
         self.core.stats.polls.add(1);
         let now = Moment::now();
-        self.is_over = now.since(self.start) >= self.time || !has_room(self.shared);
-        if self.is_over {
+        let waited = now.since(self.start);
+        let goes_on = waited < self.time && has_room(self.shared);
+        if goes_on {
+            self.ways.give(now);
+        }
+        if !goes_on || self.ways.taken {
+            self.over = Some(waited);
             return None;
         }
-        self.ways.give(now);
         Some(now)
     }
 }
@@ -146,10 +150,11 @@ fn has_room(shared: &Shared) -> bool {
 
 impl Worker<'_> {
     /// The worker is parked, and lies down in the poller: does it look on first?
-    pub(super) fn begins_socket_vigil(&self, start: Moment) -> Option<SocketVigil<'_>> {
+    pub(super) fn begins_socket_vigil(&self) -> Option<SocketVigil<'_>> {
         let (core, shared) = (self.held(), self.shared);
         let time = self.own().socket_vigils.begin().filter(|_| has_room(shared))?;
-        Some(SocketVigil { shared, core, start, time, ways: Ways::new(start), is_over: false })
+        let start = Moment::now();
+        Some(SocketVigil { shared, core, start, time, ways: Ways::new(start), over: None })
     }
 
     /// It rises from there, where it lay down at `start`, unless it did not sleep at all.
@@ -162,9 +167,9 @@ impl Worker<'_> {
         let Some(Awake { at, by_sockets, .. }) = awake else { return };
         let (lain, vigils) = (at.since(start), &mut self.own().socket_vigils);
         let mut waited = Duration::ZERO;
-        if let Some(SocketVigil { time, ways, is_over, .. }) = vigil {
-            waited = if is_over { time } else { lain };
-            vigils.end(time, waited, by_sockets && !is_over, ways.taken);
+        if let Some(SocketVigil { start, time, ways, over, .. }) = vigil {
+            waited = over.unwrap_or(at.since(start));
+            vigils.end(time, waited, by_sockets && over.is_none(), ways.taken);
         }
         vigils.rise(at, (lain, waited), by_sockets, || self.shared.work());
     }

@@ -3,6 +3,7 @@
 use super::{Bench, bench, config};
 use crate::driver::Awake;
 use crate::primitives::clock::Moment;
+use crate::scheduler::socket_vigil::SocketVigils;
 use std::time::Duration;
 
 const NAP: Duration = Duration::from_micros(30);
@@ -18,7 +19,7 @@ fn was_woken_by_a_socket(bench: &Bench<'_>) {
 /// Does worker 0, which is parked, keep a vigil?
 fn keeps_one(bench: &Bench<'_>) -> bool {
     was_woken_by_a_socket(bench);
-    let mut vigil = bench.workers[0].begins_socket_vigil(Moment::now());
+    let mut vigil = bench.workers[0].begins_socket_vigil();
     vigil.as_mut().is_some_and(|vigil| vigil.goes_on().is_some())
 }
 
@@ -51,7 +52,7 @@ fn one_ends_when_another_worker_takes_the_processor_and_after_its_time() {
         (0..2).for_each(|index| bench.lies_down(index));
         let ends_for_another = || {
             was_woken_by_a_socket(bench);
-            let mut vigil = bench.workers[0].begins_socket_vigil(Moment::now()).unwrap();
+            let mut vigil = bench.workers[0].begins_socket_vigil().unwrap();
             let went_on = vigil.goes_on().is_some();
             bench.workers[1].leave_bed(false);
             assert!(vigil.goes_on().is_none());
@@ -61,7 +62,7 @@ fn one_ends_when_another_worker_takes_the_processor_and_after_its_time() {
         assert!((0..100).any(|_| ends_for_another()));
         was_woken_by_a_socket(bench);
         let (start, limit) = (Moment::now(), Moment::now().saturating_add(LIMIT));
-        let mut vigil = bench.workers[0].begins_socket_vigil(start).unwrap();
+        let mut vigil = bench.workers[0].begins_socket_vigil().unwrap();
         while vigil.goes_on().is_some() {
             assert!(Moment::now() < limit, "it goes on for ever");
         }
@@ -88,5 +89,28 @@ fn who_goes_to_bed_looks_on_first_and_learns_from_it() {
         }
         was_woken_by_a_socket(bench);
         assert!(parks() > 1);
+    });
+}
+
+#[test]
+fn one_that_another_worker_has_ended_says_nothing() {
+    let mut config = config(2);
+    config.processors = 2;
+    bench(config, 0, |bench| {
+        (0..2).for_each(|index| bench.lies_down(index));
+        let keeps_the_next = || {
+            bench.workers[0].own().socket_vigils = SocketVigils::new();
+            was_woken_by_a_socket(bench);
+            let mut vigil = bench.workers[0].begins_socket_vigil();
+            bench.workers[1].leave_bed(false);
+            assert!(vigil.as_mut().unwrap().goes_on().is_none());
+            bench.lies_down(1);
+            let start = Moment::now();
+            let awake = Awake { at: start.saturating_add(NAP), by_timer: false, by_sockets: true };
+            bench.workers[0].ends_socket_vigil(vigil, Some(awake), start);
+            bench.workers[0].begins_socket_vigil().is_some()
+        };
+        assert!((0..100).any(|_| keeps_the_next()));
+        (0..2).for_each(|index| bench.workers[index].leave_bed(false));
     });
 }
