@@ -64,6 +64,12 @@ impl SocketVigils {
         }
     }
 
+    /// Sleeps in this window.
+    #[cfg(test)]
+    pub(super) fn sleeps(&self) -> u32 {
+        self.sleeps
+    }
+
     /// The worker lies down in the poller: for how long does it look on first?
     fn begin(&mut self) -> Option<Duration> {
         let (odds, time) = match self.trial.is_on() {
@@ -84,19 +90,19 @@ impl SocketVigils {
         }
     }
 
-    /// It rises from the poller after so long, in which it was awake for so long, woken by a socket or not. So much work was done by
+    /// It rises from the poller after so long, of which it slept for so long, woken by a socket or not. So much work was done by
     /// all.
     fn rise(
         &mut self,
         now: Moment,
-        (lain, awake): (Duration, Duration),
+        (lain, slept): (Duration, Duration),
         by_sockets: bool,
         work: impl FnOnce() -> u64,
     ) {
         self.expected = by_sockets && lain < SHORT;
         self.short += u32::from(self.expected);
-        self.sleeps += u32::from(awake < lain);
-        self.slept += lain.saturating_sub(awake);
+        self.sleeps += u32::from(!slept.is_zero());
+        self.slept += slept;
         if let Some(took) = self.trial.window(now) {
             self.ends_window(now, took, work());
         }
@@ -166,12 +172,13 @@ impl Worker<'_> {
     ) {
         let Some(Awake { at, by_sockets, .. }) = awake else { return };
         let (lain, vigils) = (at.since(start), &mut self.own().socket_vigils);
-        let mut waited = Duration::ZERO;
+        let mut slept = lain;
         if let Some(SocketVigil { start, time, ways, over, .. }) = vigil {
-            waited = over.unwrap_or(at.since(start));
+            let waited = over.unwrap_or(at.since(start));
+            slept = over.map_or(Duration::ZERO, |waited| lain.saturating_sub(waited));
             vigils.end(time, waited, by_sockets && over.is_none(), ways.taken);
         }
-        vigils.rise(at, (lain, waited), by_sockets, || self.shared.work());
+        vigils.rise(at, (lain, slept), by_sockets, || self.shared.work());
     }
 }
 
@@ -207,7 +214,7 @@ mod tests {
 
         fn rises(&mut self, slept: Duration, by_sockets: bool) {
             let awake = if self.vigils.trial.is_on() { self.awake } else { Duration::ZERO };
-            self.vigils.rise(self.now, (slept, awake), by_sockets, || self.work);
+            self.vigils.rise(self.now, (slept, slept - awake), by_sockets, || self.work);
         }
 
         /// A window with so many such sleeps of that length. Are vigils long after it?

@@ -114,3 +114,28 @@ fn one_that_another_worker_has_ended_says_nothing() {
         (0..2).for_each(|index| bench.workers[index].leave_bed(false));
     });
 }
+
+/// Else it would seem to cost as much as what it is there for.
+#[test]
+fn one_that_something_has_ended_is_no_sleep() {
+    bench(config(1), 0, |bench| {
+        bench.lies_down(0);
+        let worker = &bench.workers[0];
+        let sleeps = |goes_on: bool| {
+            worker.own().socket_vigils = SocketVigils::new();
+            let lay_down = Moment::now();
+            // A window of its own, in which nothing has happened.
+            was_woken_by_a_socket(bench);
+            let before = worker.own().socket_vigils.sleeps();
+            let mut vigil = worker.begins_socket_vigil();
+            while !goes_on && vigil.as_mut().unwrap().goes_on().is_some() {}
+            let at = Moment::now();
+            let awake = Awake { at, by_timer: false, by_sockets: true };
+            worker.ends_socket_vigil(vigil, Some(awake), lay_down);
+            worker.own().socket_vigils.sleeps() - before
+        };
+        // Where the system takes the processor for long a window ends in between.
+        assert!((0..100).any(|_| [true, false].map(sleeps) == [0, 1]));
+        worker.leave_bed(false);
+    });
+}
