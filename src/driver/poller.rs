@@ -82,6 +82,8 @@ pub(crate) struct Awake {
     pub(crate) by_timer: bool,
     /// Waits for sockets were settled.
     pub(crate) by_sockets: bool,
+    /// It looked on before it slept, or instead.
+    pub(crate) looked: bool,
 }
 
 /// Asked after each look in vain whether to go on so instead of sleeping; when that was, if so.
@@ -137,7 +139,9 @@ impl Driver {
     ) -> Awake {
         let in_time = role.0.next_in_time;
         let wake_at = self.alarm.set(|| self.wake_at(now, in_time).min(until()));
-        match looks_on.filter(|_| wake_at.since(now) >= CLOSE) {
+        let looks_on = looks_on.filter(|_| wake_at.since(now) >= CLOSE);
+        let looked = looks_on.is_some();
+        match looks_on {
             Some(goes_on) => {
                 if !self.look_on(role, wake_at, goes_on, settled) {
                     self.sleep(role, Moment::now(), wake_at, settled);
@@ -151,10 +155,10 @@ impl Driver {
         let by_sockets = !settled.is_empty();
         let by_timer = !by_sockets && at >= wake_at;
         self.timers.expire(at, settled);
-        Awake { at, by_timer, by_sockets }
+        Awake { at, by_timer, by_sockets, looked }
     }
 
-    /// Looks again and again; `true` if anything has come, an interrupt too, or it is time to wake.
+    /// Looks again and again; `true` if anything has come, an interrupt too.
     fn look_on(
         &self,
         role: &mut Role<'_>,
@@ -163,15 +167,8 @@ impl Driver {
         settled: &mut Batch,
     ) -> bool {
         while !self.poll(role, Some(Duration::ZERO), settled) {
-            match goes_on() {
-                Some(now) if now < wake_at => {}
-                Some(now) => {
-                    if self.timers.next_deadline() <= now {
-                        role.0.was_over_for_a_timer(now, self.timers.apart(now));
-                    }
-                    return true;
-                }
-                None => return false,
+            if goes_on().is_none_or(|now| now >= wake_at) {
+                return false;
             }
         }
         true
@@ -355,7 +352,7 @@ mod tests {
         };
         assert!((0..100).any(|_| asks_four_times()));
         let (awake, asked) = looks_on(&driver, CLOSE / 2, u64::MAX);
-        assert!(awake.by_timer);
-        assert_eq!(asked, 0, "the end is near");
+        assert!(awake.by_timer && !awake.looked, "the end is near");
+        assert_eq!(asked, 0);
     }
 }

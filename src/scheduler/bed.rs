@@ -139,6 +139,7 @@ impl Worker<'_> {
             let left = (self.deadline != Moment::NEVER).then(|| self.deadline.since(now));
             core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
             self.leave_bed(false);
+            self.own().socket_vigils.forget();
             return Woken::default();
         };
         let mut settled = Batch::new();

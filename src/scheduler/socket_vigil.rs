@@ -70,6 +70,11 @@ impl SocketVigils {
         self.sleeps
     }
 
+    /// The worker sleeps elsewhere.
+    pub(super) fn forget(&mut self) {
+        self.expected = false;
+    }
+
     /// The worker lies down in the poller: for how long does it look on first?
     fn begin(&mut self) -> Option<Duration> {
         let (odds, time) = match self.trial.is_on() {
@@ -170,10 +175,10 @@ impl Worker<'_> {
         awake: Option<Awake>,
         start: Moment,
     ) {
-        let Some(Awake { at, by_sockets, .. }) = awake else { return };
+        let Some(awake @ Awake { at, by_sockets, .. }) = awake else { return };
         let (lain, vigils) = (at.since(start), &mut self.own().socket_vigils);
         let mut slept = lain;
-        if let Some(SocketVigil { start, time, ways, over, .. }) = vigil {
+        if let Some(SocketVigil { start, time, ways, over, .. }) = vigil.filter(|_| awake.looked) {
             let waited = over.unwrap_or(at.since(start));
             slept = over.map_or(Duration::ZERO, |waited| lain.saturating_sub(waited));
             vigils.end(time, waited, by_sockets && over.is_none(), ways.taken);

@@ -288,23 +288,3 @@ fn an_interrupt_ends_a_wait_for_a_near_timer() {
         }
     }
 }
-
-/// So that others share its wake, as where it sleeps.
-#[test]
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn a_look_that_ends_for_a_timer_puts_off_the_next() {
-    let driver = Driver::new(1).unwrap();
-    let mut role = driver.try_role().expect("nobody else turns it");
-    let mut looks_on = |until: Moment| {
-        let mut goes_on = || Some(Moment::now());
-        let settled = &mut Batch::new();
-        driver.wait(&mut role, Moment::now(), || until, Some(&mut goes_on), settled);
-        role.next_in_time()
-    };
-    let soon = || Moment::now().saturating_add(MILLI);
-    let before = looks_on(soon());
-    assert_eq!(looks_on(soon()), before, "that was no timer");
-    let _armed = arm(&driver.timers, 0, 1, soon());
-    assert!(looks_on(soon().saturating_add(FAR)) > before);
-    assert_eq!(driver.timers.len(), 0);
-}

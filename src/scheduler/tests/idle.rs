@@ -281,7 +281,8 @@ fn others_are_woken_for_few_but_not_for_one_where_that_has_paid() {
             let is_assisted = |count: usize| {
                 let mut settled = Batch::new();
                 bench.fibers[..count].iter().for_each(|fiber| settled.push(*fiber));
-                let awake = Some(Awake { at: now, by_timer: false, by_sockets: false });
+                let awake =
+                    Some(Awake { at: now, by_timer: false, by_sockets: false, looked: true });
                 let is_assisted = bench.workers[0].is_assisted(&settled, awake, now);
                 while settled.pop().is_some() {}
                 is_assisted

@@ -12,7 +12,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// A socket has ended the last sleep of worker 0.
 fn was_woken_by_a_socket(bench: &Bench<'_>) {
     let start = Moment::now();
-    let awake = Awake { at: start.saturating_add(NAP), by_timer: false, by_sockets: true };
+    let awake =
+        Awake { at: start.saturating_add(NAP), by_timer: false, by_sockets: true, looked: true };
     bench.workers[0].ends_socket_vigil(None, Some(awake), start);
 }
 
@@ -73,7 +74,9 @@ fn one_ends_when_another_worker_takes_the_processor_and_after_its_time() {
 
 #[test]
 fn who_goes_to_bed_looks_on_first_and_learns_from_it() {
-    bench(config(1), 0, |bench| {
+    let mut config = config(1);
+    config.park_timeout = Some(Duration::from_millis(20));
+    bench(config, 0, |bench| {
         let parks = || {
             let (polls, worker) = (bench.core(0).stats.polls.get(), &bench.workers[0]);
             worker.park(&|| false);
@@ -106,7 +109,12 @@ fn one_that_another_worker_has_ended_says_nothing() {
             assert!(vigil.as_mut().unwrap().goes_on().is_none());
             bench.lies_down(1);
             let start = Moment::now();
-            let awake = Awake { at: start.saturating_add(NAP), by_timer: false, by_sockets: true };
+            let awake = Awake {
+                at: start.saturating_add(NAP),
+                by_timer: false,
+                by_sockets: true,
+                looked: true,
+            };
             bench.workers[0].ends_socket_vigil(vigil, Some(awake), start);
             bench.workers[0].begins_socket_vigil().is_some()
         };
@@ -130,12 +138,30 @@ fn one_that_something_has_ended_is_no_sleep() {
             let mut vigil = worker.begins_socket_vigil();
             while !goes_on && vigil.as_mut().unwrap().goes_on().is_some() {}
             let at = Moment::now();
-            let awake = Awake { at, by_timer: false, by_sockets: true };
+            let awake = Awake { at, by_timer: false, by_sockets: true, looked: true };
             worker.ends_socket_vigil(vigil, Some(awake), lay_down);
             worker.own().socket_vigils.sleeps() - before
         };
         // Where the system takes the processor for long a window ends in between.
         assert!((0..100).any(|_| [true, false].map(sleeps) == [0, 1]));
+        worker.leave_bed(false);
+    });
+}
+
+/// What a timer that is due soon has kept from looking on has slept, and learns nothing.
+#[test]
+fn one_that_is_refused_is_none() {
+    bench(config(1), 0, |bench| {
+        bench.lies_down(0);
+        let worker = &bench.workers[0];
+        was_woken_by_a_socket(bench);
+        let vigil = worker.begins_socket_vigil();
+        let (start, late) = (Moment::now(), Duration::from_micros(100));
+        let at = start.saturating_add(late);
+        let awake = Awake { at, by_timer: true, by_sockets: false, looked: false };
+        worker.ends_socket_vigil(vigil, Some(awake), start);
+        was_woken_by_a_socket(bench);
+        assert!(worker.begins_socket_vigil().is_some(), "it was not in vain");
         worker.leave_bed(false);
     });
 }
