@@ -50,15 +50,6 @@ struct Inner {
     far: Far,
 }
 
-impl Inner {
-    /// A wait was: the next such one is `apart` from when this one might have been.
-    fn was_over_for_a_timer(&mut self, now: Moment, apart: Duration) {
-        let after = |time| now.saturating_add(time);
-        let in_time = self.next_in_time.saturating_add(apart);
-        self.next_in_time = in_time.clamp(after(SOON.min(apart)), after(apart));
-    }
-}
-
 /// The right to turn the driver (the room's invariant 1).
 #[derive(Debug)]
 pub(crate) struct Role<'a>(MutexGuard<'a, Inner>);
@@ -80,7 +71,7 @@ pub(crate) struct Awake {
     pub(crate) at: Moment,
     /// Nothing came before the time that it was to end at.
     pub(crate) by_timer: bool,
-    /// Waits for sockets were settled.
+    /// Fibers that waited for sockets were.
     pub(crate) by_sockets: bool,
     /// It looked on before it slept, or instead.
     pub(crate) looked: bool,
@@ -192,6 +183,7 @@ impl Driver {
         if is_exact { self.timers.put_off(next, now, in_time) } else { next }
     }
 
+    /// After it the next such wait is over `apart` from when this one might have been.
     fn wait_exactly(
         &self,
         role: &mut Role<'_>,
@@ -199,11 +191,17 @@ impl Driver {
         apart: Duration,
         settled: &mut Batch,
     ) {
-        match exact::wait(&role.0.poll, timeout) {
+        let Inner { poll, next_in_time, .. } = &mut *role.0;
+        match exact::wait(poll, timeout) {
             Some(true) => {
                 self.poll(role, Some(Duration::ZERO), settled);
             }
-            Some(false) => role.0.was_over_for_a_timer(Moment::now(), apart),
+            Some(false) => {
+                let now = Moment::now();
+                let after = |time| now.saturating_add(time);
+                let in_time = next_in_time.saturating_add(apart);
+                *next_in_time = in_time.clamp(after(SOON.min(apart)), after(apart));
+            }
             None => {
                 self.poll(role, Some(timeout), settled);
             }

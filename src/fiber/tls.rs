@@ -47,6 +47,8 @@ pub(crate) struct Seat {
     clock: TscClock,
     /// The last deadline that was found to be close.
     close: Cell<Moment>,
+    /// Bytes that fibers have handed to sockets and taken from them here, since the seat was made.
+    moved: Cell<u64>,
 }
 
 impl Seat {
@@ -59,6 +61,7 @@ impl Seat {
             blocks: Blocks::new(),
             clock: TscClock::new(),
             close: Cell::new(Moment::PAST),
+            moved: Cell::new(0),
         }
     }
 
@@ -101,6 +104,11 @@ impl Seat {
             self.operations.set(LEG);
         }
         goes_on
+    }
+
+    /// Bytes that went through sockets here so far.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.get()
     }
 
     /// Nobody runs.
@@ -225,6 +233,15 @@ pub(crate) fn deadline_after(duration: Duration) -> Moment {
         note_close(deadline);
     }
     deadline
+}
+
+/// Notes that so many bytes went through a socket, if a fiber calls.
+#[inline]
+pub(crate) fn note_moved(bytes: usize) {
+    // SAFETY: valid until the next switch, and not used after it.
+    if let Some(seat) = unsafe { seat().as_ref() } {
+        seat.moved.set(seat.moved.get().wrapping_add(bytes as u64));
+    }
 }
 
 /// Notes `deadline` if it is close, however it was reckoned.

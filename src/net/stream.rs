@@ -4,6 +4,7 @@ use super::Readiness;
 use super::address;
 use super::connect::connect;
 use super::socket::Socket;
+use crate::fiber;
 use crate::primitives::sync::Arc;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 use std::fmt;
@@ -304,10 +305,12 @@ impl fmt::Debug for TcpStream {
     }
 }
 
-/// Did `done` of `wanted` bytes use up what there was? Nothing at all says something else: the end,
+/// `done` of `wanted` bytes, noted, and whether they used up what there was. Nothing at all says something else: the end,
 /// or that nothing was wanted.
-fn is_short(done: usize, wanted: usize) -> bool {
-    0 < done && done < wanted
+#[inline]
+fn moved(done: usize, wanted: usize) -> (usize, bool) {
+    fiber::note_moved(done);
+    (done, 0 < done && done < wanted)
 }
 
 impl Read for &TcpStream {
@@ -316,7 +319,7 @@ impl Read for &TcpStream {
         let len = buf.len();
         self.0.read("read", |fd| {
             let (_, n) = rustix::net::recv(fd, &mut *buf, RecvFlags::DONTWAIT)?;
-            Ok((n, is_short(n, len)))
+            Ok(moved(n, len))
         })
     }
 
@@ -331,7 +334,7 @@ impl Read for &TcpStream {
         self.0.read("read", |fd| {
             let control = &mut RecvAncillaryBuffer::default();
             let n = rustix::net::recvmsg(fd, bufs, control, RecvFlags::DONTWAIT)?.bytes;
-            Ok((n, is_short(n, len)))
+            Ok(moved(n, len))
         })
     }
 }
@@ -341,7 +344,7 @@ impl Write for &TcpStream {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.write("write", |fd| {
             let n = rustix::net::send(fd, buf, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
-            Ok((n, is_short(n, buf.len())))
+            Ok(moved(n, buf.len()))
         })
     }
 
@@ -355,7 +358,7 @@ impl Write for &TcpStream {
             let control = &mut SendAncillaryBuffer::default();
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let n = rustix::net::sendmsg(fd, bufs, control, flags)?;
-            Ok((n, is_short(n, len)))
+            Ok(moved(n, len))
         })
     }
 
@@ -389,5 +392,38 @@ impl Write for TcpStream {
     #[inline]
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::runtime::Builder;
+
+    /// Bytes, whatever the number of operations.
+    #[test]
+    fn what_goes_through_is_noted_where_it_does() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let (mut near, mut far) = (TcpStream::from(near), TcpStream::from(far));
+        let mut all = move || {
+            // SAFETY: the seat of the thread that runs the fiber, which is the same all the time.
+            let moved = || unsafe { fiber::seat().as_ref() }.map_or(0, fiber::Seat::moved);
+            let (before, mut buffer) = (moved(), [0; 8]);
+            near.write_all(&[1; 20]).unwrap();
+            assert_eq!(near.write_vectored(&[IoSlice::new(&[2; 3])]).unwrap(), 3);
+            let written = moved() - before;
+            far.peek(&mut buffer).unwrap();
+            for _ in 0..5 {
+                far.read_exact(&mut buffer[..4]).unwrap();
+            }
+            let mut rest = [0; 3];
+            assert_eq!(far.read_vectored(&mut [IoSliceMut::new(&mut rest)]).unwrap(), 3);
+            (written, moved() - before)
+        };
+        let noted = Builder::new_current_thread().build().unwrap().run(&mut all);
+        assert_eq!(noted, (23, 46));
+        assert_eq!(all(), (0, 0), "on a plain thread nobody asks");
     }
 }

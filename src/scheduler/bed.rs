@@ -139,8 +139,9 @@ impl Worker<'_> {
             let left = (self.deadline != Moment::NEVER).then(|| self.deadline.since(now));
             core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
             self.leave_bed(false);
-            self.own().socket_vigils.forget();
-            return Woken::default();
+            let at = Moment::now();
+            self.own().socket_vigils.sleeps_elsewhere(at.since(now));
+            return Woken { at: Some(at), ..Woken::default() };
         };
         let mut settled = Batch::new();
         shared.poller.sit(core.index);
@@ -179,9 +180,10 @@ impl Worker<'_> {
             return false;
         };
         let (shared, slept) = (self.shared, at.since(since));
-        let work = || shared.work();
-        // It is parked still.
-        let does_it_all = || !shared.idle.is_anybody_busy();
+        let work = || shared.cores.iter().map(|core| core.stats.work()).sum();
+        // It is parked still. And one thing is tried at a time.
+        let does_it_all =
+            || !shared.idle.is_anybody_busy() && !self.own().socket_vigils.are_measured();
         shared.assist.lock().rises(at, slept, work, does_it_all) && settled.len() > 1
     }
 

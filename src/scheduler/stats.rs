@@ -87,7 +87,7 @@ counters! {
     stolen,
     /// Other workers' rings looked at.
     steals_tried,
-    /// Times that the worker went to sleep.
+    /// Times that the worker went to sleep, or to bed to look at the sockets first, of which something came.
     parked,
     /// Dispatches from the LIFO slot.
     lifo_hits,
@@ -99,7 +99,7 @@ counters! {
     overflows,
     /// Batches taken from the injector.
     batches,
-    /// Turns of the driver.
+    /// Turns of the driver, and looks at the sockets of one who stays awake for them.
     polls,
     /// Ticks completed.
     ticks,

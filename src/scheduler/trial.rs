@@ -4,7 +4,6 @@
 //! done in each of these, and no less for the processor time that was spent on it, it goes on like that for [`HOLD`], and twice as long each time, up to [`MOST`], until it is measured again; if
 //! not, it is tried again after [`EVERY`], and twice as long each time, up to [`MOST`].
 
-use super::shared::Shared;
 use super::worth::Speed;
 use crate::primitives::clock::Moment;
 use std::mem;
@@ -58,13 +57,6 @@ impl Seen {
     }
 }
 
-impl Shared {
-    /// Dispatches and operations of all workers so far.
-    pub(super) fn work(&self) -> u64 {
-        self.cores.iter().map(|core| core.stats.work()).sum()
-    }
-}
-
 impl Trial {
     pub(super) fn new() -> Trial {
         let (next, every, hold) = (Moment::PAST, EVERY, HOLD);
@@ -74,6 +66,11 @@ impl Trial {
     /// Is it done now?
     pub(super) fn is_on(&self) -> bool {
         !matches!(self.phase, Phase::Without(_))
+    }
+
+    /// Is it done to see what that brings?
+    pub(super) fn is_measured(&self) -> bool {
+        matches!(self.phase, Phase::Tried(..))
     }
 
     /// How long the window has lasted, if it has had its time.
@@ -101,7 +98,7 @@ impl Trial {
                 Phase::Without(None)
             }
             _ if took >= LONG * WINDOW => Phase::Without(None),
-            Phase::Without(_) if !may => Phase::Without(None),
+            Phase::Without(_) if !may || done == 0 => Phase::Without(None),
             Phase::Without(Some(last)) if now >= self.next => Phase::Tried(last.and(seen), false),
             Phase::Without(_) => Phase::Without(Some(seen)),
             Phase::Tried(without, _) if !seen.pays_beside(without) => self.is_in_vain(now),
@@ -110,6 +107,13 @@ impl Trial {
             Phase::Pays(until) if now < until => Phase::Pays(until),
             Phase::Pays(_) => Phase::Without(None),
         };
+    }
+
+    /// It is done, to see what that brings.
+    #[cfg(test)]
+    pub(super) fn tries(&mut self) {
+        let nothing = Speed::new(0, WINDOW);
+        self.phase = Phase::Tried(Seen { fast: nothing, thrifty: nothing }, false);
     }
 
     /// It has paid.

@@ -294,6 +294,32 @@ fn others_are_woken_for_few_but_not_for_one_where_that_has_paid() {
     }
 }
 
+/// Both are measured by what gets done meanwhile: each would be credited with what the other brings.
+#[test]
+fn nobody_is_woken_for_few_while_vigils_are_measured() {
+    for measured in [false, true] {
+        bench(config(2), 2, |bench| {
+            (0..2).for_each(|index| bench.lies_down(index));
+            let mut now = Moment::now();
+            let mut window = || {
+                now = now.saturating_add(Duration::from_millis(1));
+                bench.core(0).stats.dispatched.add(1_000);
+                if measured {
+                    bench.workers[0].own().socket_vigils.are_tried();
+                }
+                let mut settled = Batch::new();
+                bench.fibers.iter().for_each(|fiber| settled.push(*fiber));
+                let awake = Awake { at: now, by_timer: false, by_sockets: true, looked: false };
+                let is_assisted = bench.workers[0].is_assisted(&settled, Some(awake), now);
+                while settled.pop().is_some() {}
+                is_assisted
+            };
+            assert_eq!((0..9).any(|_| window()), !measured);
+            (0..2).for_each(|index| bench.workers[index].leave_bed(false));
+        });
+    }
+}
+
 #[test]
 fn who_neither_sleeps_nor_searches_is_busy() {
     bench(config(2), 0, |bench| {

@@ -3,7 +3,7 @@
 use super::{Bench, bench, config};
 use crate::driver::Awake;
 use crate::primitives::clock::Moment;
-use crate::scheduler::socket_vigil::SocketVigils;
+use crate::scheduler::socket_vigil::{SocketVigil, SocketVigils};
 use std::time::Duration;
 
 const NAP: Duration = Duration::from_micros(30);
@@ -29,6 +29,17 @@ fn may_keep_one(bench: &Bench<'_>) -> bool {
     (0..100).any(|_| keeps_one(bench))
 }
 
+/// One of worker 0 that ends since worker 1 takes the processor; did it go on before?
+fn ended_by_another<'b>(bench: &Bench<'b>) -> (SocketVigil<'b>, bool) {
+    was_woken_by_a_socket(bench);
+    let mut vigil = bench.workers[0].begins_socket_vigil().unwrap();
+    let went_on = vigil.goes_on().is_some();
+    bench.workers[1].leave_bed(false);
+    assert!(vigil.goes_on().is_none());
+    bench.lies_down(1);
+    (vigil, went_on)
+}
+
 #[test]
 fn nobody_looks_on_who_leaves_no_processor_for_whom_it_waits_for() {
     for (workers, processors, busy, may) in
@@ -51,16 +62,7 @@ fn one_ends_when_another_worker_takes_the_processor_and_after_its_time() {
     config.processors = 2;
     bench(config, 0, |bench| {
         (0..2).for_each(|index| bench.lies_down(index));
-        let ends_for_another = || {
-            was_woken_by_a_socket(bench);
-            let mut vigil = bench.workers[0].begins_socket_vigil().unwrap();
-            let went_on = vigil.goes_on().is_some();
-            bench.workers[1].leave_bed(false);
-            assert!(vigil.goes_on().is_none());
-            bench.lies_down(1);
-            went_on
-        };
-        assert!((0..100).any(|_| ends_for_another()));
+        assert!((0..100).any(|_| ended_by_another(bench).1));
         was_woken_by_a_socket(bench);
         let (start, limit) = (Moment::now(), Moment::now().saturating_add(LIMIT));
         let mut vigil = bench.workers[0].begins_socket_vigil().unwrap();
@@ -103,11 +105,7 @@ fn one_that_another_worker_has_ended_says_nothing() {
         (0..2).for_each(|index| bench.lies_down(index));
         let keeps_the_next = || {
             bench.workers[0].own().socket_vigils = SocketVigils::new();
-            was_woken_by_a_socket(bench);
-            let mut vigil = bench.workers[0].begins_socket_vigil();
-            bench.workers[1].leave_bed(false);
-            assert!(vigil.as_mut().unwrap().goes_on().is_none());
-            bench.lies_down(1);
+            let (vigil, _) = ended_by_another(bench);
             let start = Moment::now();
             let awake = Awake {
                 at: start.saturating_add(NAP),
@@ -115,7 +113,7 @@ fn one_that_another_worker_has_ended_says_nothing() {
                 by_sockets: true,
                 looked: true,
             };
-            bench.workers[0].ends_socket_vigil(vigil, Some(awake), start);
+            bench.workers[0].ends_socket_vigil(Some(vigil), Some(awake), start);
             bench.workers[0].begins_socket_vigil().is_some()
         };
         assert!((0..100).any(|_| keeps_the_next()));
