@@ -2,6 +2,7 @@
 
 use super::{Bench, bench, config};
 use crate::driver::Awake;
+use crate::fiber;
 use crate::primitives::clock::Moment;
 use crate::scheduler::socket_vigil::{SocketVigil, SocketVigils};
 use std::time::Duration;
@@ -161,5 +162,47 @@ fn one_that_is_refused_is_none() {
         was_woken_by_a_socket(bench);
         assert!(worker.begins_socket_vigil().is_some(), "it was not in vain");
         worker.leave_bed(false);
+    });
+}
+
+#[test]
+fn what_gets_through_the_workers_sockets_is_what_vigils_are_measured_by() {
+    bench(config(1), 0, |bench| {
+        bench.lies_down(0);
+        let worker = &bench.workers[0];
+        let before = fiber::set_seat(&raw const worker.seat);
+        let measures = |bytes: usize| {
+            worker.own().socket_vigils = SocketVigils::new();
+            let mut now = Moment::now();
+            (0..200).any(|_| {
+                let start = now;
+                now = now.saturating_add(NAP);
+                fiber::note_moved(bytes);
+                let awake = Awake { at: now, by_timer: false, by_sockets: true, looked: false };
+                worker.ends_socket_vigil(None, Some(awake), start);
+                worker.own().socket_vigils.are_measured()
+            })
+        };
+        let measured = [0, 1].map(measures);
+        fiber::set_seat(before);
+        assert_eq!(measured, [false, true]);
+        worker.leave_bed(false);
+    });
+}
+
+#[test]
+fn who_sleeps_on_its_thread_was_not_woken_by_a_socket() {
+    bench(config(2), 0, |bench| {
+        let (shared, worker) = (bench.shared, &bench.workers[0]);
+        was_woken_by_a_socket(bench);
+        assert_eq!(worker.own().socket_vigils.sleeps(), 0, "a window of its own");
+        let role = shared.driver.try_role();
+        shared.poller.sit(1);
+        worker.park(&|| false);
+        shared.poller.rise();
+        drop(role);
+        assert_eq!(worker.own().socket_vigils.sleeps(), 1);
+        assert!(worker.begins_socket_vigil().is_none());
+        worker.stop_searching();
     });
 }
