@@ -74,6 +74,7 @@ var cases = map[string]func() float64{
 	"exchange":           func() float64 { return exchange(20, 20*time.Microsecond) },
 	"exchange_brief":     func() float64 { return exchange(1, time.Microsecond) },
 	"upload":             drop,
+	"records":            drop,
 	"download":           download,
 	"download_8":         download,
 	"within":             within,

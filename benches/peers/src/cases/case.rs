@@ -77,6 +77,8 @@ pub enum Kind {
     Short { connections: u32 },
     /// A server that drops what it reads, from one connection.
     Upload,
+    /// The same, a record every so often.
+    Records,
     /// A server that sends a MiB whenever it is asked.
     Download { connections: u32 },
 }

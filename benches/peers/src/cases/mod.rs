@@ -84,6 +84,7 @@ pub const ALL: &[&Case] = &[
     &outside_join::CASE,
     &outside_join::EXCHANGE,
     &upload::CASE,
+    &upload::RECORDS,
     &download::ONE,
     &download::FEW,
     &within::FEW,

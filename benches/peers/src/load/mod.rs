@@ -5,6 +5,7 @@ mod download;
 mod echo;
 mod idle;
 mod paced;
+mod records;
 mod short;
 mod upload;
 mod wrk;
@@ -57,6 +58,7 @@ impl Load {
             "download" => download::run(self),
             "echo" => echo::run(self),
             "paced" => paced::run(self),
+            "records" => records::run(self),
             "short" => short::run(self),
             "upload" => upload::run(self),
             "idle" => idle::run(self),

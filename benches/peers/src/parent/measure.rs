@@ -29,6 +29,7 @@ pub(super) fn once(
         Kind::Paced { connections } => target.loaded("paced", connections),
         Kind::Short { connections } => target.loaded("short", connections),
         Kind::Upload => target.loaded("upload", 1),
+        Kind::Records => target.loaded("records", 1),
         Kind::Download { connections } => target.loaded("download", connections),
     }
 }
