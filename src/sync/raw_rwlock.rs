@@ -34,6 +34,13 @@
 //! that owner's release finds `QUEUED` without a token. A waiter that gives up calls `hand_over` too, since it
 //! may have been a writer that kept readers waiting.
 //!
+//! A reader comes *unlooked*: it counts itself as an owner before it knows whether it may be one, since a look would wait
+//! for the release before it (22.6 ns a lock with it where nobody waits long, 19.0 without, measured). Where it may
+//! not, it leaves as a reader does that has had the lock. So nothing is new to the others: whoever is kept out by it set
+//! `QUEUED`, or gave a token back, before it left, and its release finds that. Beside a writer it has nothing to
+//! serve, for the writer's own release comes after. It comes once, and waits then: nobody can be kept out by such readers
+//! for longer than there are some who come.
+//!
 //! `hand_over` counts a waiter as owner, or gives the token out, *before* it offers: afterwards the waiter
 //! may release already. A lost offer is taken back, and the loop looks at the word again, so that a
 //! release that came between, and relied on the one who lost, is made up for.
@@ -87,29 +94,29 @@ impl RawRwLock {
         }
     }
 
+    /// Takes a share by an addition, without a look, which would have to wait for the release before it: *unlooked*.
     #[inline]
     pub(crate) fn read(&self) -> Result<(), Cancelled> {
-        self.take_unwanted(Want::Read).or_else(|seen| match self.turns.left() {
-            // Turns that are short come by hundreds past the same token.
-            left @ 1.. if is_overtakable(seen) => self.read_past(seen, left),
-            _ => self.lock_wanted(Want::Read, seen),
-        })
-    }
-
-    /// Takes a share past those with tokens, who may be overtaken `left` times more.
-    #[inline(always)]
-    fn read_past(&self, seen: u64, left: u32) -> Result<(), Cancelled> {
         let before = self.word.fetch_add(READER, Acquire);
-        if before == seen {
-            self.turns.set_left(left - 1);
+        if before == 0 {
             return Ok(());
         }
-        self.check_share(before, true).or_else(|seen| self.lock_wanted(Want::Read, seen))
+        match self.turns.left() {
+            // Turns that are short come by hundreds past the same token.
+            left @ 1.. if is_overtakable(before) => self.turns.set_left(left - 1),
+            _ => return self.keep_or_wait(before),
+        }
+        Ok(())
     }
 
     #[inline]
     pub(crate) fn write(&self) -> Result<(), Cancelled> {
-        self.take_unwanted(Want::Write).or_else(|seen| self.lock_wanted(Want::Write, seen))
+        let taken = match self.look() {
+            // The exchange does not wait for the look: what it compares with is known.
+            0 => self.word.compare_exchange(0, WRITER, Acquire, Relaxed).map(drop),
+            seen => Err(seen),
+        };
+        taken.or_else(|seen| self.write_beside(seen))
     }
 
     #[inline]
@@ -131,53 +138,23 @@ impl RawRwLock {
         if cfg!(loom) { 0 } else { self.word.load(Relaxed) }
     }
 
-    /// Takes the lock if nobody has it or waits. The exchange does not wait for the look: what it compares with is
-    /// known.
-    #[inline]
-    fn take_unwanted(&self, want: Want) -> Result<(), u64> {
-        let now = self.look();
-        if now != 0 {
-            return Err(now);
-        }
-        self.word.compare_exchange(0, want.share(), Acquire, Relaxed).map(drop)
-    }
-
-    /// Takes the lock beside others or past those with tokens, or waits for it. Not inlined, so that what is takes few
-    /// instructions.
+    /// Keeps the share that was taken unlooked of `before`, beside other readers or past those with tokens; or gives it
+    /// back, as a reader which has been there and leaves, and waits. Not inlined, so that what is takes few instructions.
     #[inline(never)]
-    fn lock_wanted(&self, want: Want, seen: u64) -> Result<(), Cancelled> {
+    fn keep_or_wait(&self, before: u64) -> Result<(), Cancelled> {
         let overtakes = !self.turns.is_look_due();
-        let taken = match want {
-            Want::Read => self.join(seen, overtakes),
-            Want::Write => self.take(seen, want, overtakes),
-        };
-        taken.or_else(|seen| self.wait_for(want, seen))
-    }
-
-    /// Takes a share by an addition, which does not wait for the look. Where somebody came between, and readers may not
-    /// have the lock any more, it is given back: that is a reader which came before and has left.
-    #[inline]
-    fn join(&self, seen: u64, overtakes: bool) -> Result<(), u64> {
-        if Want::Read.taken(seen, overtakes).is_none() {
-            return Err(seen);
-        }
-        let before = self.word.fetch_add(READER, Acquire);
-        if before == seen {
+        if Want::Read.taken(before, overtakes).is_some() {
             self.has_taken(before);
             return Ok(());
         }
-        self.check_share(before, overtakes)
+        self.read_unlock();
+        self.wait_for(Want::Read, before)
     }
 
-    /// The share that was taken of `before`, unlooked: is it the caller's to keep?
-    #[cold]
-    fn check_share(&self, before: u64, overtakes: bool) -> Result<(), u64> {
-        if Want::Read.taken(before, overtakes).is_none() {
-            self.read_unlock();
-            return Err(before);
-        }
-        self.has_taken(before);
-        Ok(())
+    #[inline(never)]
+    fn write_beside(&self, seen: u64) -> Result<(), Cancelled> {
+        let overtakes = !self.turns.is_look_due();
+        self.take(seen, Want::Write, overtakes).or_else(|seen| self.wait_for(Want::Write, seen))
     }
 
     #[inline]
@@ -214,11 +191,11 @@ impl RawRwLock {
         Err(now)
     }
 
-    /// A reader lets go.
+    /// A reader lets go; or one that came unlooked, and beside whom a writer may have the lock.
     #[inline]
     pub(crate) fn read_unlock(&self) {
         let left = self.word.fetch_sub(READER, Release) - READER;
-        if left < READER && self.is_queue_due(left) {
+        if is_free(left) && self.is_queue_due(left) {
             self.end_turn(left);
         }
     }
@@ -456,29 +433,25 @@ mod tests {
     /// As many read as can be counted: who comes now does not get in, with the token or without.
     #[test]
     fn a_reader_too_many_does_not_get_in() {
-        let most = !(READER - 1);
         let lock = RawRwLock::new();
-        lock.word.store(most, SeqCst);
+        lock.word.store(MOST_READERS, SeqCst);
         assert!(!lock.try_read());
-        assert_eq!(lock.word.load(SeqCst), most);
-        assert_eq!(with_token(Want::Read, most | TOKEN), None);
+        assert_eq!(lock.word.load(SeqCst), MOST_READERS);
+        assert_eq!(with_token(Want::Read, MOST_READERS | TOKEN), None);
     }
 
     /// Whoever would be one too many stays in the queue, and nobody panics who only frees the lock.
     #[test]
     fn a_reader_too_many_waits_for_the_others() {
         let lock = RawRwLock::new();
-        assert!(lock.write().is_ok());
+        lock.word.store(MOST_READERS, SeqCst);
         let served = thread::scope(|scope| {
             let reader = scope.spawn(|| lock.read().is_ok());
-            while lock.word.load(SeqCst) & QUEUED == 0 {
+            while lock.word.load(SeqCst) != MOST_READERS | QUEUED {
                 thread::yield_now();
             }
-            // As if as many as can be counted had come before it, in place of the writer.
-            let (most, writer) = (!(READER - 1), WRITER);
-            lock.word.fetch_add(most - writer, SeqCst);
             let served = catch_unwind(AssertUnwindSafe(|| lock.serve(ALL)));
-            lock.word.fetch_sub(most - READER, SeqCst);
+            lock.word.fetch_sub(MOST_READERS - READER, SeqCst);
             lock.read_unlock();
             assert!(reader.join().unwrap());
             served

@@ -14,6 +14,9 @@ pub(super) const TOKEN: u64 = 8;
 /// The tokens that are out.
 pub(super) const TOKENS: u64 = 255 * TOKEN;
 pub(super) const READER: u64 = 256 * TOKEN;
+/// So many readers, and no more, are let in: half of what can be counted, so that nobody overflows the count who comes
+/// unlooked and leaves again.
+pub(super) const MOST_READERS: u64 = 1 << 63;
 
 /// What a waiter wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +34,7 @@ impl Want {
     /// Do the owners in `word` let it in?
     #[inline]
     pub(super) fn fits(self, word: u64) -> bool {
-        word & WRITER == 0 && (self == Want::Read || word < READER)
+        if self == Want::Read { word & WRITER == 0 } else { is_free(word) }
     }
 
     /// The word after `word` if one who comes with this want may take the lock; past those with tokens, who left it
@@ -45,11 +48,11 @@ impl Want {
         if may && self.fits(word) { self.added(word) } else { None }
     }
 
-    /// The word with one owner more; `None` if there are as many readers as can be counted: whoever comes
+    /// The word with one owner more; `None` if there are as many readers as may be: whoever comes
     /// then waits as for a writer.
     #[inline]
     pub(super) fn added(self, word: u64) -> Option<u64> {
-        word.checked_add(self.share())
+        (word < MOST_READERS).then(|| word + self.share())
     }
 
     /// May it have a token beside those of other readers, to join one that reads?
@@ -64,10 +67,16 @@ impl Want {
     }
 }
 
+/// Does nobody own the lock?
+#[inline]
+pub(super) fn is_free(word: u64) -> bool {
+    word & WRITER == 0 && word < READER
+}
+
 /// Is the lock free for those with tokens, of whom there are some?
 #[inline]
 pub(super) fn is_overtakable(word: u64) -> bool {
-    word & TOKENS != 0 && word & WRITER == 0 && word < READER
+    word & TOKENS != 0 && is_free(word)
 }
 
 /// The word after `word` if the one with a token takes the lock, which it gives back so.
