@@ -115,7 +115,7 @@ impl Timers {
     ) -> (Armed<'a>, Option<Moment>) {
         // SAFETY: the timer is not moved.
         let timer = unsafe { timer.get_unchecked_mut() };
-        let shard = &*self.shards[index % self.shards.len()];
+        let shard = &*self.shards[index];
         let entry = NonNull::from(&mut timer.entry);
         let mut wheel = shard.wheel.lock();
         // SAFETY: pinned, and removed by `armed` before it goes, however the wait ends.
