@@ -115,7 +115,7 @@ impl Timers {
     ) -> (Armed<'a>, Option<Moment>) {
         // SAFETY: the timer is not moved.
         let timer = unsafe { timer.get_unchecked_mut() };
-        let shard = &*self.shards[index];
+        let shard = self.shard(index);
         let entry = NonNull::from(&mut timer.entry);
         let mut wheel = shard.wheel.lock();
         // SAFETY: pinned, and removed by `armed` before it goes, however the wait ends.
@@ -130,6 +130,12 @@ impl Timers {
         }
         let late = due.saturating_add(APART_IF_CLOSE);
         (armed, is_next.then_some(due).or(close.then_some(late)))
+    }
+
+    /// The wheel of worker `index`. Those that came for others which block share theirs: a division, for once.
+    #[inline]
+    fn shard(&self, index: usize) -> &Shard {
+        self.shards.get(index).unwrap_or_else(|| &self.shards[index % self.shards.len()])
     }
 
     /// When to wake for the timer that is due at `next`, if a wait for one may be over `in_time`.

@@ -46,6 +46,18 @@ fn a_turn_settles_so_many_of_a_wheel_and_leaves_the_others_due() {
     assert_eq!((timers.len(), timers.next_deadline()), (0, Moment::NEVER));
 }
 
+/// There are more of them than wheels while some block.
+#[test]
+fn every_worker_has_a_wheel() {
+    let timers = Timers::new(2, Moment::from_nanos(0));
+    let due = Moment::from_nanos(1 << 16);
+    let _armed: Vec<_> = (0..9).map(|index| arm(&timers, index, 1, due)).collect();
+    let count = |index: usize| timers.shards[index].wheel.lock().len();
+    assert_eq!([count(0), count(1)], [5, 4]);
+    timers.expire(due, &mut Batch::new());
+    assert_eq!(timers.len(), 0);
+}
+
 /// One wheel that is due again and again does not keep the others waiting.
 #[test]
 fn every_wheel_gets_its_share_of_the_turns() {
