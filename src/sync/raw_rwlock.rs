@@ -13,10 +13,11 @@
 //! that finds the lock taken goes back to the front, and has it *handed* to it by the next release that finds
 //! no other token out: a fiber after being overtaken once, whoever blocks a thread after half a millisecond.
 //!
-//! A reader joins other readers only if nobody waits and no writer has the token: readers that keep coming
-//! do not keep a writer waiting. Readers that stand behind one another go together: once the first of them
-//! has the lock, the others are *invited*, as many as the word can count. Each gets a token and joins whoever
-//! reads then, past a writer that stands behind them. They do not get the lock itself, for the same reason as
+//! A reader joins other readers only if nobody waits and no writer has the token, but for those who take the lock past
+//! it: as long as turns are left they come together (two workers whose readers kept each other out took 550 ns
+//! for 200 ns of reading and 200 between, now 430; measured). So readers that keep coming do not keep a writer waiting.
+//! Readers that stand behind one another go together: once the first of them has the lock, the others are *invited*, as
+//! many as the word can count. Each gets a token and joins whoever reads then, past a writer that stands behind them. They do not get the lock itself, for the same reason as
 //! above: it would be theirs until the last of them has run, and who comes meanwhile would wait for them
 //! all, to be woken together again. Turns count anew whenever one of them comes, as they would if each
 //! had been woken by itself. Where several own the lock at once, a turn may be lost. Where turns are so short that
@@ -34,12 +35,11 @@
 //! that owner's release finds `QUEUED` without a token. A waiter that gives up calls `hand_over` too, since it
 //! may have been a writer that kept readers waiting.
 //!
-//! A reader comes *unlooked*: it counts itself as an owner before it knows whether it may be one, since a look would wait
-//! for the release before it (22.6 ns a lock with it where nobody waits long, 19.0 without, measured). Where it may
-//! not, it leaves as a reader does that has had the lock. So nothing is new to the others: whoever is kept out by it set
-//! `QUEUED`, or gave a token back, before it left, and its release finds that. Beside a writer it has nothing to
-//! serve, for the writer's own release comes after. It comes once, and waits then: nobody can be kept out by such readers
-//! for longer than there are some who come.
+//! A reader comes *unlooked*: it counts itself in the word before it knows whether it may own the lock, since a look would
+//! wait for the release before it (22.6 ns a lock with it where nobody waits long, 19.0 without, measured). Where it may
+//! not, it takes itself out again, once for each call. Whoever queued up or gave a token back because of it did so before
+//! that, by a compare-and-swap, so it finds `QUEUED` then, and serves the queue if it leaves neither owners nor tokens.
+//! Beside an owner or a token it need not: the owner's release, or the token, comes after.
 //!
 //! `hand_over` counts a waiter as owner, or gives the token out, *before* it offers: afterwards the waiter
 //! may release already. A lost offer is taken back, and the loop looks at the word again, so that a
@@ -103,7 +103,7 @@ impl RawRwLock {
         }
         match self.turns.left() {
             // Turns that are short come by hundreds past the same token.
-            left @ 1.. if is_overtakable(before) => self.turns.set_left(left - 1),
+            left @ 1.. if may_read_past(before) => self.turns.set_left(left - 1),
             _ => return self.keep_or_wait(before),
         }
         Ok(())
@@ -139,7 +139,7 @@ impl RawRwLock {
     }
 
     /// Keeps the share that was taken unlooked of `before`, beside other readers or past those with tokens; or gives it
-    /// back, as a reader which has been there and leaves, and waits. Not inlined, so that what is takes few instructions.
+    /// back and waits. Not inlined, so that what is takes few instructions.
     #[inline(never)]
     fn keep_or_wait(&self, before: u64) -> Result<(), Cancelled> {
         let overtakes = !self.turns.is_look_due();
@@ -147,8 +147,12 @@ impl RawRwLock {
             self.has_taken(before);
             return Ok(());
         }
-        self.read_unlock();
-        self.wait_for(Want::Read, before)
+        let left = self.word.fetch_sub(READER, Release) - READER;
+        // Neither owners nor tokens: nobody else serves the queue.
+        if left == QUEUED {
+            self.end_turn(left);
+        }
+        self.wait_for(Want::Read, left)
     }
 
     #[inline(never)]
@@ -191,11 +195,11 @@ impl RawRwLock {
         Err(now)
     }
 
-    /// A reader lets go; or one that came unlooked, and beside whom a writer may have the lock.
+    /// A reader lets go.
     #[inline]
     pub(crate) fn read_unlock(&self) {
         let left = self.word.fetch_sub(READER, Release) - READER;
-        if is_free(left) && self.is_queue_due(left) {
+        if left < READER && self.is_queue_due(left) {
             self.end_turn(left);
         }
     }
@@ -220,7 +224,8 @@ impl RawRwLock {
     #[cold]
     fn end_turn(&self, word: u64) {
         self.handing.turn_ends();
-        self.serve_if_due(word, ALL);
+        // Who has the token invites others once it reads. Who reads already may be one that came unlooked, and leaves.
+        self.serve_if_due(word, 1);
     }
 
     #[cold]
@@ -329,7 +334,7 @@ impl RawRwLock {
             let mut long = || *turns_are_long.get_or_insert_with(|| self.handing.is_due());
             let hands = starved || !is_invited && now & TOKENS != 0 || comes_soon && long();
             let next = if hands { want.added(now) } else { Some(want.with_one_token_more(now)) };
-            // More readers than can be counted: the last of them serves the others.
+            // More readers than may be: the last of them serves the others.
             let Some(next) = next else { return };
             if self.word.compare_exchange(now, next, Acquire, Relaxed).is_err() {
                 continue;
@@ -430,7 +435,7 @@ mod tests {
         assert_ne!(lock.turns.left(), 0, "it has come by without a look");
     }
 
-    /// As many read as can be counted: who comes now does not get in, with the token or without.
+    /// As many read as may: who comes now does not get in, with the token or without.
     #[test]
     fn a_reader_too_many_does_not_get_in() {
         let lock = RawRwLock::new();

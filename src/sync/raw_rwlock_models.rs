@@ -163,6 +163,12 @@ fn a_reader_comes_again_past_a_reader_and_a_writer() {
     all_come_through(read_twice, [Guarded::write, Guarded::read]);
 }
 
+/// One comes past the writer's token while the other, which did, still reads.
+#[test]
+fn readers_come_again_past_a_writer_together() {
+    all_come_through(read_twice, [Guarded::write, read_twice]);
+}
+
 /// Past the limit it is handed the lock, and may have given up by then.
 #[test]
 fn who_is_handed_the_lock_gives_up() {

@@ -107,8 +107,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` otherwise, also while the lock is just being handed on; `Poisoned` with the guard if the lock
-    /// is poisoned.
+    /// `WouldBlock` otherwise, also while the lock is just being handed on, or a reader has just come that must wait;
+    /// `Poisoned` with the guard if the lock is poisoned.
     ///
     /// ```
     /// let lock = volt::sync::RwLock::new(1);
@@ -153,8 +153,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` otherwise, also while the lock is just being handed on; `Poisoned` with the guard if the lock
-    /// is poisoned.
+    /// `WouldBlock` otherwise, also while the lock is just being handed on, or a reader has just come that must wait;
+    /// `Poisoned` with the guard if the lock is poisoned.
     ///
     /// ```
     /// let lock = volt::sync::RwLock::new(1);

@@ -1,6 +1,7 @@
 //! The word of a read-write lock, whose protocol is `raw_rwlock.rs`.
 //!
-//! - `WRITER`: a writer owns the lock. The count in units of `READER`: how many readers do.
+//! - `WRITER`: a writer owns the lock. The count in units of `READER`: how many readers do, or have come unlooked and
+//!   leave again.
 //! - `QUEUED`: the queue is not empty. Changes under the queue's lock only.
 //! - In units of `TOKEN`: how many waiters have been woken to try again and have not tried yet: each has a
 //!   *token*. Given out under the queue's lock; given back by the waiter that has it, as it takes the lock
@@ -67,7 +68,7 @@ impl Want {
     }
 }
 
-/// Does nobody own the lock?
+/// Does nobody own the lock, nor come unlooked?
 #[inline]
 pub(super) fn is_free(word: u64) -> bool {
     word & WRITER == 0 && word < READER
@@ -77,6 +78,12 @@ pub(super) fn is_free(word: u64) -> bool {
 #[inline]
 pub(super) fn is_overtakable(word: u64) -> bool {
     word & TOKENS != 0 && is_free(word)
+}
+
+/// May a reader come past those with tokens, of whom there are some, beside others who did?
+#[inline]
+pub(super) fn may_read_past(word: u64) -> bool {
+    word & TOKENS != 0 && word & WRITER == 0 && word < MOST_READERS
 }
 
 /// The word after `word` if the one with a token takes the lock, which it gives back so.
@@ -137,6 +144,14 @@ mod tests {
                 assert!(comes(want, word, true) && !comes(want, word, false));
             }
         }
+    }
+
+    #[test]
+    fn readers_come_past_tokens_together() {
+        let word = tokens(&[Write]) | QUEUED;
+        assert!(may_read_past(word) && may_read_past(word | (2 * READER)));
+        assert!(!may_read_past(word | WRITER) && !may_read_past(word | MOST_READERS));
+        assert!(!may_read_past(2 * READER) && !may_read_past(READER | QUEUED));
     }
 
     #[test]
