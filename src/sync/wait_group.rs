@@ -1,4 +1,7 @@
 //! [`WaitGroup`].
+//!
+//! Its members are counted by who shares [`Members`]: to join and to leave is one addition each. The last one who leaves
+//! opens the [`Gate`], which is shared with those who wait, and outlives the members.
 
 use crate::cancel;
 use crate::park::Wait;
@@ -25,16 +28,33 @@ use std::fmt;
 /// }
 /// group.wait();
 /// ```
-pub struct WaitGroup(Arc<Shared>);
+#[derive(Clone)]
+pub struct WaitGroup(Arc<Members>);
 
 // As the type that it mirrors: the lock inside is never left with a change half made.
 impl std::panic::UnwindSafe for WaitGroup {}
 impl std::panic::RefUnwindSafe for WaitGroup {}
 
-struct Shared(Lock<Inner>);
+/// Goes when the last member leaves.
+struct Members(Arc<Gate>);
 
-struct Inner {
-    members: usize,
+impl Drop for Members {
+    fn drop(&mut self) {
+        let mut wakes = Wakes::new();
+        {
+            let mut waiting = self.0.0.lock();
+            waiting.is_open = true;
+            waiting.queue.wake_all(0, &mut wakes);
+        }
+        wakes.wake();
+    }
+}
+
+/// Where those stand who wait.
+struct Gate(Lock<Waiting>);
+
+struct Waiting {
+    is_open: bool,
     queue: Queue<()>,
 }
 
@@ -46,7 +66,8 @@ impl WaitGroup {
     /// ```
     #[must_use]
     pub fn new() -> WaitGroup {
-        WaitGroup(Arc::new(Shared(Lock::new(Inner { members: 1, queue: Queue::new() }))))
+        let gate = Gate(Lock::new(Waiting { is_open: false, queue: Queue::new() }));
+        WaitGroup(Arc::new(Members(Arc::new(gate))))
     }
 
     /// Leaves the group and waits until all others have left it.
@@ -62,56 +83,35 @@ impl WaitGroup {
     /// group.wait();
     /// ```
     pub fn wait(self) {
-        let shared = Arc::clone(&self.0);
+        let gate = Arc::clone(&self.0.0);
         drop(self);
-        let object = Arc::as_ptr(&shared) as usize;
+        let object = Arc::as_ptr(&gate) as usize;
         let how = Wait { object, ..Wait::cancellable("wait group") };
-        if wait(Enter { shared: &shared }, Place::Back, (), how) == Waited::Cancelled {
+        if wait(Enter { gate: &gate }, Place::Back, (), how) == Waited::Cancelled {
             cancel::unwind();
         }
     }
 }
 
 struct Enter<'a> {
-    shared: &'a Shared,
+    gate: &'a Gate,
 }
 
 impl<'a> Source<'a> for Enter<'a> {
-    type Inner = Inner;
+    type Inner = Waiting;
     type Data = ();
     type Ready = ();
 
-    fn lock(&self) -> &'a Lock<Inner> {
-        &self.shared.0
+    fn lock(&self) -> &'a Lock<Waiting> {
+        &self.gate.0
     }
 
-    fn queue<'q>(&self, inner: &'q mut Inner) -> &'q mut Queue<()> {
-        &mut inner.queue
+    fn queue<'q>(&self, waiting: &'q mut Waiting) -> &'q mut Queue<()> {
+        &mut waiting.queue
     }
 
-    fn enter(&mut self, inner: &mut Inner) -> Option<()> {
-        (inner.members == 0).then_some(())
-    }
-}
-
-impl Clone for WaitGroup {
-    fn clone(&self) -> WaitGroup {
-        self.0.0.lock().members += 1;
-        WaitGroup(Arc::clone(&self.0))
-    }
-}
-
-impl Drop for WaitGroup {
-    fn drop(&mut self) {
-        let mut wakes = Wakes::new();
-        {
-            let mut inner = self.0.0.lock();
-            inner.members -= 1;
-            if inner.members == 0 {
-                inner.queue.wake_all(0, &mut wakes);
-            }
-        }
-        wakes.wake();
+    fn enter(&mut self, waiting: &mut Waiting) -> Option<()> {
+        waiting.is_open.then_some(())
     }
 }
 
@@ -123,7 +123,7 @@ impl Default for WaitGroup {
 
 impl fmt::Debug for WaitGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitGroup").field("members", &self.0.0.lock().members).finish()
+        f.debug_struct("WaitGroup").field("members", &Arc::strong_count(&self.0)).finish()
     }
 }
 
