@@ -13,33 +13,35 @@
 //! that finds the lock taken goes back to the front, and has it *handed* to it by the next release that finds
 //! no other token out: a fiber after being overtaken once, whoever blocks a thread after half a millisecond.
 //!
-//! A reader joins other readers only if nobody waits and no writer has the token, but for those who take the lock past
-//! it: as long as turns are left they come together (two workers whose readers kept each other out took 550 ns
-//! for 200 ns of reading and 200 between, now 430; measured). So readers that keep coming do not keep a writer waiting.
-//! Readers that stand behind one another go together: once the first of them has the lock, the others are *invited*, as
-//! many as the word can count. Each gets a token and joins whoever reads then, past a writer that stands behind them. They do not get the lock itself, for the same reason as
-//! above: it would be theirs until the last of them has run, and who comes meanwhile would wait for them
-//! all, to be woken together again. Turns count anew whenever one of them comes, as they would if each
-//! had been woken by itself. Where several own the lock at once, a turn may be lost. Where turns are so short that
-//! several processors would get on no faster than one, each of them invites one more, not the first all others, for whom
-//! other workers would come. And where turns are long, the lock is handed over, to a writer or to all readers in a row
-//! (`handing.rs`).
+//! A reader joins other readers only if nobody waits and no writer has the token: readers that keep coming do not
+//! keep a writer waiting. But past tokens they come together, as long as turns are left (two workers whose readers
+//! kept each other out took 550 ns for 200 ns of reading and 200 between, now 430; measured): a writer that finds
+//! readers then goes back to the front without its token, and nobody comes past it any more. Readers that stand
+//! behind one another go together: once the first of them has the lock, the others are *invited*, as many as the
+//! word can count. Each gets a token and joins whoever reads then, past a writer that stands behind them. They do
+//! not get the lock itself, for the same reason as above: it would be theirs until the last of them has run, and
+//! who comes meanwhile would wait for them all, to be woken together again. Turns count anew whenever one of them
+//! comes, as they would if each had been woken by itself. Where several own the lock at once, a turn may be lost.
+//! Where turns are so short that several processors would get on no faster than one, each of them invites one more,
+//! not the first all others, for whom other workers would come. And where turns are long, the lock is handed over,
+//! to a writer or to all readers in a row (`handing.rs`).
 //!
 //! # Why nobody is left behind
 //!
-//! `QUEUED` is set by a compare-and-swap that saw an owner, a token, or `QUEUED` itself. The last owner's
-//! release, if it finds `QUEUED` and either no tokens or far ones that were overtaken for long enough, comes to the
-//! queue's lock and calls `hand_over`, which goes on until the head cannot be served, or tokens are out and
-//! no reader may be invited. Whoever has a token always tries: it takes the lock, and its release finds `QUEUED`;
-//! or it sees an owner, gives the token back by the compare-and-swap that saw it, and if it was the last,
-//! that owner's release finds `QUEUED` without a token. A waiter that gives up calls `hand_over` too, since it
-//! may have been a writer that kept readers waiting.
+//! `QUEUED` is set by a compare-and-swap that saw an owner, one who came unlooked, a token, or `QUEUED` itself. The
+//! last owner's release, if it finds `QUEUED` and either no tokens or far ones that were overtaken for long enough,
+//! comes to the queue's lock and calls `hand_over`, which goes on until the head cannot be served, or tokens are
+//! out and no reader may be invited. Whoever has a token always tries: it takes the lock, and its release finds
+//! `QUEUED`; or it sees an owner, gives the token back by the compare-and-swap that saw it, and if it was the last,
+//! that owner's release finds `QUEUED` without a token. A waiter that gives up calls `hand_over` too, since it may
+//! have been a writer that kept readers waiting.
 //!
-//! A reader comes *unlooked*: it counts itself in the word before it knows whether it may own the lock, since a look would
-//! wait for the release before it (22.6 ns a lock with it where nobody waits long, 19.0 without, measured). Where it may
-//! not, it takes itself out again, once for each call. Whoever queued up or gave a token back because of it did so before
-//! that, by a compare-and-swap, so it finds `QUEUED` then, and serves the queue if it leaves neither owners nor tokens.
-//! Beside an owner or a token it need not: the owner's release, or the token, comes after.
+//! A reader comes *unlooked*: it counts itself in the word before it knows whether it may own the lock, since a
+//! look would wait for the release before it (22.6 ns a lock with it where nobody waits long, 19.0 without,
+//! measured). Where it may not, it takes itself out again, once for each call. Whoever queued up or gave a token
+//! back because of it did so before that, by a compare-and-swap, so it finds `QUEUED` then, and serves the queue if
+//! it leaves neither owners nor tokens. Beside an owner or a token it need not: the owner's release, or the token,
+//! comes after.
 //!
 //! `hand_over` counts a waiter as owner, or gives the token out, *before* it offers: afterwards the waiter
 //! may release already. A lost offer is taken back, and the loop looks at the word again, so that a

@@ -5,8 +5,8 @@
 //! than a turn, so it is asked after `SOME` turns, and after each `OVERTAKEN`. How long anything else takes is nobody's
 //! to say: where processors do not agree about the time, [`LOOKS`] are enough.
 //!
-//! Written by owners of the lock and who has just left it, and read by who comes: hints, upon which every decision is sound. Without a token
-//! they mean nothing.
+//! Written by owners and by who comes or leaves, of whom one may undo what another has written: hints, upon which every
+//! decision is sound. Without a token they mean nothing.
 
 use crate::primitives::clock::{in_stamps, stamp};
 use crate::primitives::sync::atomic::Ordering::Relaxed;

@@ -1,7 +1,7 @@
 //! [`WaitGroup`].
 //!
-//! Its members are counted by who shares [`Members`]: to join and to leave is one addition each. The last one who leaves
-//! opens the [`Gate`], which is shared with those who wait, and outlives the members.
+//! Its members are counted by who shares [`Members`]: to join and to leave is one addition each, or subtraction.
+//! The last one who leaves opens the [`Gate`], which is shared with those who wait, and outlives the members.
 
 use crate::cancel;
 use crate::park::Wait;
