@@ -18,6 +18,7 @@
 //! | near to others, it is in nobody's way | `who_is_near_to_others_keeps_nobody_out` | only taken past a queue's end; every token near |
 //! | after two long turns a fiber has the lock handed | `after_long_turns_the_lock_is_handed` | never handed; handed after one |
 //! | no thread has | `to_a_thread_it_is_not_handed` | handed to threads |
+//! | past a writer's token readers come together | `readers_come_past_a_token_together` | only to a free lock; no bound |
 //! | else it is charged, and yields | `a_greedy_fiber_is_charged` (`sync_fair.rs`) | no charge |
 
 mod sync_support;
@@ -371,6 +372,38 @@ fn a_reader_stands_behind_a_writer() {
             assert_eq!(reader.join().unwrap(), "after");
             writer.join().unwrap();
         });
+    });
+}
+
+/// A writer has the token and does not come; another stands behind it. Readers that come past it do not keep each other
+/// out, but only for so many turns.
+#[test]
+fn readers_come_past_a_token_together() {
+    within(LONG, || {
+        let (far, here) = (one_worker(), one_worker());
+        let lock = Arc::new(RwLock::new(0));
+        let guard = lock.write().unwrap();
+        let writes = |runtime: &Runtime| {
+            let lock = Arc::clone(&lock);
+            go_and_see_it_wait(runtime, move || *lock.write().unwrap() += 1)
+        };
+        let writers = [writes(&far), writes(&here)];
+        let kept = Keeps::go(|f| drop(far.go(f)));
+        kept.wait_for_it();
+        drop(guard);
+        // Each pair at once, and as often as may be without a look.
+        let together = (0..SOME / 2).map(|_| (lock.read().unwrap(), lock.read().unwrap()));
+        assert!(together.into_iter().all(|(one, other)| (*one, *other) == (0, 0)));
+        // Whoever ends the last of so many long turns hands the lock to the second writer.
+        let reads = |_: &u64| {
+            let guard = lock.read().unwrap();
+            spend(LONG_TURN);
+            *guard == 0
+        };
+        assert!((0..MOST).take_while(reads).count() as u64 <= OVERTAKEN);
+        assert_eq!(*lock.read().unwrap(), 1);
+        drop(kept);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
 }
 

@@ -417,54 +417,5 @@ impl<'a> Source<'a> for Enter<'a> {
 mod models;
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::thread;
-
-    /// Past a token as often as may be without a look; who comes then looks.
-    #[test]
-    fn a_reader_looks_where_no_turns_are_left() {
-        let lock = RawRwLock::new();
-        lock.word.store(QUEUED | TOKEN, SeqCst);
-        lock.turns.begin();
-        while lock.turns.left() > 0 {
-            assert!(lock.read().is_ok());
-            // Not by `read_unlock`, which serves a queue that is not there.
-            lock.word.fetch_sub(READER, SeqCst);
-        }
-        assert!(lock.read().is_ok());
-        assert_ne!(lock.turns.left(), 0, "it has come by without a look");
-    }
-
-    /// As many read as may: who comes now does not get in, with the token or without.
-    #[test]
-    fn a_reader_too_many_does_not_get_in() {
-        let lock = RawRwLock::new();
-        lock.word.store(MOST_READERS, SeqCst);
-        assert!(!lock.try_read());
-        assert_eq!(lock.word.load(SeqCst), MOST_READERS);
-        assert_eq!(with_token(Want::Read, MOST_READERS | TOKEN), None);
-    }
-
-    /// Whoever would be one too many stays in the queue, and nobody panics who only frees the lock.
-    #[test]
-    fn a_reader_too_many_waits_for_the_others() {
-        let lock = RawRwLock::new();
-        lock.word.store(MOST_READERS, SeqCst);
-        let served = thread::scope(|scope| {
-            let reader = scope.spawn(|| lock.read().is_ok());
-            while lock.word.load(SeqCst) != MOST_READERS | QUEUED {
-                thread::yield_now();
-            }
-            let served = catch_unwind(AssertUnwindSafe(|| lock.serve(ALL)));
-            lock.word.fetch_sub(MOST_READERS - READER, SeqCst);
-            lock.read_unlock();
-            assert!(reader.join().unwrap());
-            served
-        });
-        assert!(served.is_ok());
-        lock.read_unlock();
-        assert_eq!(lock.word.load(SeqCst), 0);
-    }
-}
+#[path = "raw_rwlock_tests.rs"]
+mod tests;
