@@ -32,7 +32,7 @@ pub(crate) use crate::scheduler::{Queues, wake};
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
 pub(crate) use limits::{bound, interrupts, is_any_scope_over};
-pub(crate) use patience::{Patience, comes_soon, linger, spin, spin_on_fiber};
+pub(crate) use patience::{Patience, comes_soon, linger, running, spin, spin_on_fiber};
 
 /// What a wait is for and how it may end besides by its sources.
 #[derive(Clone, Copy, Debug)]

@@ -204,6 +204,10 @@ pub(crate) fn comes_soon() -> bool {
     true
 }
 
+pub(crate) fn running() -> usize {
+    0
+}
+
 pub(crate) fn spin(_: impl FnMut() -> bool) -> bool {
     false
 }

@@ -30,6 +30,11 @@ impl Patience {
     }
 }
 
+/// Tells the fiber that runs from others; 0 on a plain thread.
+pub(crate) fn running() -> usize {
+    current_fiber().map_or(0, |fiber| fiber.as_ptr().addr())
+}
+
 /// Does who waits come soon after its wake? A fiber does, in the mean.
 pub(crate) fn comes_soon() -> bool {
     current_fiber().is_some()

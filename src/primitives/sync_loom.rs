@@ -9,7 +9,7 @@ pub(crate) mod atomic;
 
 /// For hints, upon which every decision is sound: how stale they are is not explored.
 pub(crate) mod hint {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+    pub(crate) use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 }
 
 /// loom's mutex with `parking_lot`'s interface.

@@ -15,7 +15,7 @@ pub(crate) use tsan::{OnceLock, acquire_fence};
 
 /// For hints, upon which every decision is sound.
 pub(crate) mod hint {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+    pub(crate) use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 }
 
 pub(crate) mod atomic {

@@ -48,7 +48,8 @@
 //! How often the lock may be taken past the token depends on where it is. *Near* means that the one who has it runs as
 //! soon as the calling fiber makes way: it was put into the queues of this very worker, from which nobody has stolen
 //! since, or there is no other worker. Then, when `SOME` turns or more have taken `LONG`, a fiber that would overtake
-//! once more makes way: it queues up, though the lock is free and stays so. The lock is never given to somebody who
+//! once more makes way: it queues up, though the lock is free and stays so; but not if others had those turns and
+//! nobody has found the lock taken meanwhile: then its own begin (`turns.rs`). The lock is never given to somebody who
 //! does not run, and no other worker is woken for a fiber that will only contend. Else the one with the token may be
 //! kept from running, by its worker or by the system, and those behind it do not wait for it: when `OVERTAKEN` turns
 //! or more have taken `LONG` the unlock hands the lock to the head of the queue.
@@ -58,8 +59,8 @@
 //! budget up yields; but if it runs beside the workers, on a thread that was replaced, it makes way: outside the queue
 //! nobody would see it wait, and others could keep the lock among themselves for as long as their worker lets them.
 //!
-//! So among fibers of one worker that may move each is overtaken by its forerunners in the queue: by each of them for
-//! `LONG`, or `SOME` times if that takes longer; and up to `OVERTAKEN` times more where the first turns were short and
+//! So among fibers of one worker that may move each is overtaken by its forerunners in the queue, and by those who run before
+//! them: by each for `LONG`, or `SOME` times if that takes longer; and up to `OVERTAKEN` times more where the first turns were short and
 //! later ones are not (`tests/sync_fair.rs` counts). With several workers it is, for as long as the system or a
 //! long-running fiber keeps the worker from the one with the token; a thread, for as long as the system takes to run
 //! it, and half a millisecond.
@@ -285,12 +286,17 @@ impl RawMutex {
     /// May the caller overtake the one with the token, if the lock is free? Past many turns it is charged for it, if that
     /// one is not near.
     fn may_barge(&self, flags: u8) -> bool {
-        let overtakes = flags & WAKING != 0 && self.turns.is_look_due();
-        if !overtakes || self.locked.load(Relaxed) != FREE {
+        if flags & WAKING != 0 && self.locked.load(Relaxed) != FREE {
+            self.turns.meet();
+            return true;
+        }
+        if flags & WAKING == 0 || !self.turns.is_look_due() {
             return true;
         }
         match self.turns.are_many() {
-            false => !self.token.is_near() || !self.turns.are_long(),
+            false => {
+                !self.token.is_near() || !self.turns.are_long() || self.turns.begin_of_another()
+            }
             true => !self.turns.are_long() || self.token.may_be_overtaken(),
         }
     }

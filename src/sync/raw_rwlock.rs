@@ -263,11 +263,17 @@ impl RawRwLock {
     /// May who comes take the lock past those with tokens, whom it would overtake in this word? Past many turns it is
     /// charged for it, if they are not near.
     fn may_barge(&self, want: Want, word: u64) -> bool {
-        if !is_overtakable(word) || !want.fits(word) || !self.turns.is_look_due() {
+        if is_overtakable(word) && !want.fits(word) {
+            self.turns.meet();
+            return true;
+        }
+        if !is_overtakable(word) || !self.turns.is_look_due() {
             return true;
         }
         match self.turns.are_many() {
-            false => !self.tokens.is_near() || !self.turns.are_long(),
+            false => {
+                !self.tokens.is_near() || !self.turns.are_long() || self.turns.begin_of_another()
+            }
             true => !self.are_to_come() || self.tokens.may_be_overtaken(),
         }
     }

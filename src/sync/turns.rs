@@ -5,40 +5,90 @@
 //! than a turn, so it is asked after `SOME` turns, and after each `OVERTAKEN`. How long anything else takes is nobody's
 //! to say: where processors do not agree about the time, [`LOOKS`] are enough.
 //!
+//! Where the one with the token runs as soon as others make way, each fiber has turns of its own, as long as nobody finds the
+//! lock taken: those that come before it in their worker's queue run before it whatever they do at the lock, so that to make them
+//! wait there holds nobody up less, and costs a switch for each. Else a queue at a lock that is free whenever somebody comes
+//! would last for ever once there is one: fifty fibers that put jobs of a microsecond into another queue, on one worker,
+//! 1.43 -> 1.23 us a job, and on two 1.16 -> 1.09 (measured).
+//!
 //! Written by owners and by who comes or leaves, of whom one may undo what another has written: hints, upon which every
 //! decision is sound. Without a token they mean nothing.
 
+use crate::park::running;
 use crate::primitives::clock::{in_stamps, stamp};
 use crate::primitives::sync::atomic::Ordering::Relaxed;
-use crate::primitives::sync::hint::{AtomicU32, AtomicU64};
+use crate::primitives::sync::hint::{AtomicU16, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 const SOME: u32 = if cfg!(loom) { 1 } else { 8 };
 const OVERTAKEN: u32 = if cfg!(loom) { 2 } else { 64 };
 const LONG: Duration = Duration::from_micros(2);
-const LOOKS: u32 = 16;
+const LOOKS: u16 = 16;
 /// In stamps: one such turn, of which `SOME` are not long.
 const SHORT: u64 = in_stamps(LONG) / SOME as u64;
+
+/// The turns are everybody's: no fiber.
+const ALL: u16 = u16::MAX;
+/// A plain thread's.
+const NOBODY: u16 = 0;
 
 #[derive(Debug)]
 pub(super) struct Turns {
     /// Until the next look.
     left: AtomicU32,
     /// So many looks after `OVERTAKEN` turns have been due; the first of all, after `SOME`, is none of them.
-    looks: AtomicU32,
+    looks: AtomicU16,
+    /// Whose turns these are: of who gave it out, and then of who asked; or everybody's.
+    of: AtomicU16,
     /// When the token was given out: a stamp.
     since: AtomicU64,
 }
 
 impl Turns {
     pub(super) const fn new() -> Turns {
-        Turns { left: AtomicU32::new(0), looks: AtomicU32::new(0), since: AtomicU64::new(0) }
+        Turns {
+            left: AtomicU32::new(0),
+            looks: AtomicU16::new(0),
+            of: AtomicU16::new(ALL),
+            since: AtomicU64::new(0),
+        }
     }
 
-    /// The token was given out just now.
+    /// The caller has given the token out just now.
     pub(super) fn begin(&self) {
+        self.begin_of(caller());
+    }
+
+    fn begin_of(&self, fiber: u16) {
+        self.of.store(fiber, Relaxed);
         self.since.store(stamp(), Relaxed);
         self.begin_again();
+    }
+
+    /// Somebody has come to the lock and found it taken.
+    pub(super) fn meet(&self) {
+        if self.of.load(Relaxed) != ALL {
+            self.of.store(ALL, Relaxed);
+        }
+    }
+
+    /// The turns so far were long. Were they another fiber's, so that the caller's begin?
+    #[cold]
+    pub(super) fn begin_of_another(&self) -> bool {
+        let (of, caller) = (self.of.load(Relaxed), caller());
+        match of {
+            ALL => false,
+            // A thread has given the token out: then whoever comes first has had them.
+            NOBODY => {
+                self.of.store(caller, Relaxed);
+                false
+            }
+            _ if of == caller => false,
+            _ => {
+                self.begin_of(caller);
+                true
+            }
+        }
     }
 
     /// The lock was handed to somebody else: who has the token may be overtaken as often again, but has waited already.
@@ -105,7 +155,7 @@ impl Turns {
     /// send the lock to and fro?
     pub(super) fn are_short(&self) -> bool {
         let (left, looks) = (self.left.load(Relaxed), self.looks.load(Relaxed));
-        let of_looks = if looks == 0 { SOME } else { looks.saturating_mul(OVERTAKEN) };
+        let of_looks = if looks == 0 { SOME } else { u32::from(looks).saturating_mul(OVERTAKEN) };
         let count = of_looks.saturating_sub(left);
         count >= SOME && (cfg!(loom) || self.out() < u64::from(count) * SHORT)
     }
@@ -116,9 +166,20 @@ impl Turns {
     }
 }
 
+/// Tells the calling fiber from others, mostly.
+fn caller() -> u16 {
+    const LINE: usize = 64;
+    match running() / LINE {
+        0 => NOBODY,
+        line => (line % usize::from(ALL - 1)) as u16 + 1,
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::runtime::Builder;
+    use std::sync::Arc;
     use std::time::Instant;
 
     /// So many turns until the next look.
@@ -152,6 +213,32 @@ mod tests {
     /// Stamps of one kind: another test starts a scheduler, and with it the counter, at any time.
     fn prepare() {
         crate::primitives::tsc::prepare();
+    }
+
+    /// Do the caller's begin at the next look?
+    fn begins(turns: &Turns) -> bool {
+        turns_to_the_look(turns);
+        turns.begin_of_another()
+    }
+
+    #[test]
+    fn each_fiber_has_turns_of_its_own_while_nobody_meets_another() {
+        Builder::new().workers(1).build().unwrap().run(|| {
+            let turns = Arc::new(Turns::new());
+            let as_another = |f: fn(&Turns)| {
+                let turns = Arc::clone(&turns);
+                crate::go(move || f(&turns)).join().unwrap();
+            };
+            turns.begin();
+            assert!(!begins(&turns), "they were its own");
+            as_another(|turns| assert!(begins(turns) && !turns.is_look_due()));
+            assert!(begins(&turns), "it has had none since");
+            turns.meet();
+            as_another(|turns| assert!(!begins(turns), "somebody found the lock taken"));
+            std::thread::scope(|scope| scope.spawn(|| turns.begin()).join().unwrap());
+            as_another(|turns| assert!(!begins(turns) && !begins(turns), "whose else were they?"));
+            assert!(begins(&turns));
+        });
     }
 
     #[test]
