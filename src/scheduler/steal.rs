@@ -5,7 +5,6 @@
 
 use super::core::Core;
 use super::worker::Worker;
-use super::worth::Mark;
 use crate::fiber::FiberPtr;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
@@ -47,9 +46,8 @@ impl Worker<'_> {
     }
 
     fn has_robbed(&self, victim: usize) {
-        let work = self.shared.cores.get(victim).stats.work();
-        let mark = Mark { at: Moment::now(), from: victim, work };
-        self.own().steals.stole(mark, self.held().stats.work());
+        let theirs = self.shared.cores.get(victim).stats.progress();
+        self.own().steals.stole(Moment::now(), victim, theirs, self.held().stats.work());
     }
 
     fn steal_from(&self, victim: &Core) -> Option<FiberPtr> {

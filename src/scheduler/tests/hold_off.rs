@@ -1,11 +1,11 @@
 //! A thief leaves alone what is done sooner where it is, and nothing else.
 
+use super::worth::measured;
 use super::*;
 use crate::driver::Direction;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::scheduler::hold_off::{Look, PAYS, Patience, TALKS, TRUSTED};
-use crate::scheduler::worth::{FLOWING, MEASURED, Mark, Steals, Worth};
-use std::cell::Cell;
+use crate::scheduler::worth::{ENOUGH, FLOWING, MEASURED, Mark, Progress, Steals, Worth};
 use std::os::fd::AsRawFd;
 
 pub(super) const PATIENCE: Duration = Duration::from_micros(20);
@@ -21,6 +21,16 @@ pub(super) fn at(micros: u64) -> Moment {
 
 pub(super) fn mark(micros: u64, from: usize, work: u64) -> Mark {
     Mark { at: at(micros), from, work }
+}
+
+/// One that has done so much, and stolen nothing.
+pub(super) fn far(work: u64) -> Progress {
+    Progress { work, stolen: 0 }
+}
+
+/// A steal then is judged by now.
+pub(super) fn long_enough_ago() -> Moment {
+    Moment::from_nanos(Moment::now().as_nanos() - ENOUGH.as_nanos() as u64)
 }
 
 fn set_pace(core: &Core, nanos: u64) {
@@ -73,8 +83,8 @@ fn a_long_look_that_came_to_its_end_measures() {
             let thief = &bench.workers[0];
             thief.has_looked_on(&Look::new(mark(0, 1, 0), patience, PAID), at(until), until);
             let steals = &mut thief.own().steals;
-            steals.stole(mark(until, 1, 0), 0);
-            worth = Some(steals.judge(at(until + 100), 50, 50));
+            steals.stole(at(until), 1, far(0), 0);
+            worth = Some(steals.judge(at(until + 100), far(50), 50));
         });
         worth.unwrap()
     };
@@ -84,55 +94,6 @@ fn a_long_look_that_came_to_its_end_measures() {
     assert_eq!(judge(PATIENCE, long), PAID, "too short");
 }
 
-/// One that has measured core 1 alone: a hundred dispatches in as many microseconds.
-fn measured() -> Steals {
-    let mut steals = Steals::new();
-    steals.measured(mark(0, 1, 0), at(100), 100);
-    steals
-}
-
-#[test]
-fn two_that_are_no_faster_than_one_alone_are_slow() {
-    let judge = |from, micros: u64, theirs: u64, own: u64| {
-        let mut steals = measured();
-        steals.stole(mark(100, from, 5_000), 70);
-        let worth = steals.judge(at(100 + micros), 5_000 + theirs, 70 + own);
-        assert_eq!(steals.robbed(), from);
-        worth
-    };
-    assert_eq!(judge(1, 40, 25, 24), SLOW);
-    assert_eq!(judge(1, 40, 25, 25), PAID, "faster by a fourth");
-    assert_eq!(judge(2, 40, 14, 14), PAID, "that one was not measured");
-    assert_eq!(
-        [20, 19].map(|own| judge(1, 40, 20, own)),
-        [SLOW, LOST],
-        "as fast as one alone, and slower"
-    );
-    assert_eq!(judge(1, 39, 14, 14), LOST);
-    assert_eq!(judge(1, 39, 13, 14), PAID, "3 us each: it had something else to do");
-    assert_eq!(judge(1, 39, 14, 13), PAID, "so had the thief");
-    assert_eq!(judge(1, 15_999, 8_000, 8_000), SLOW);
-    assert_eq!(judge(1, 16_000, 8_000, 8_000), PAID, "what it stole was not all that it did");
-    assert_eq!([9, 10].map(|micros| judge(1, micros, 50, 50)), [SHORT, PAID]);
-    assert_eq!(judge(1, 9, 4, 4), Worth { short: true, ..LOST });
-}
-
-/// What thief and victim do from then on, such as sleep, says nothing about the steal.
-#[test]
-fn a_steal_is_judged_once() {
-    let mut steals = measured();
-    for (start, together, worth) in [(100, 200, PAID), (2_000, 100, SLOW)] {
-        steals.stole(mark(start, 1, 0), 0);
-        assert_eq!(steals.judge(at(start + 100), together / 2, together / 2), worth);
-        steals.forget();
-        assert_eq!(steals.judge(at(start + 1_099), 100, 100), worth);
-        assert_eq!(steals.judge(at(start + 1_100), 100, 100), PAID, "long ago");
-    }
-    steals.stole(mark(9_000, 1, 0), 0);
-    steals.forget();
-    assert_eq!(steals.judge(at(9_100), 50, 50), PAID, "it has slept");
-}
-
 #[test]
 fn who_may_not_search_does_not_judge_after_its_sleep() {
     bench(config(2), 1, |bench| {
@@ -140,13 +101,13 @@ fn who_may_not_search_does_not_judge_after_its_sleep() {
         let judge = |may_search: bool| {
             let steals = &mut thief.own().steals;
             *steals = measured();
-            steals.stole(mark(100, 1, 0), 0);
+            steals.stole(at(100), 1, far(0), 0);
             if !may_search {
                 bench.shared.idle.begin_search_now();
                 assert!(thief.search().is_none());
                 let _ = bench.shared.idle.end_search();
             }
-            thief.own().steals.judge(at(200), 50, 50)
+            thief.own().steals.judge(at(200), far(50), 50)
         };
         assert_eq!([true, false].map(judge), [SLOW, PAID]);
     });
@@ -161,8 +122,7 @@ fn holds_off_after(bench: &Bench<'_>, often: u32, alone: u64) -> bool {
     (0..1_000).any(|_| {
         let mut steals = Steals::new();
         steals.measured(mark(0, 1, 0), at(1), alone);
-        let last = Mark { at: Moment::now(), from: 1, work: 0 };
-        (0..often).for_each(|_| steals.stole(last, 0));
+        (0..often).for_each(|_| steals.stole(long_enough_ago(), 1, far(0), 0));
         bench.workers[0].own().steals = steals;
         holds_off(bench)
     })
@@ -176,48 +136,14 @@ fn a_thief_holds_off_where_the_two_are_slow_and_to_measure() {
             set_pace(bench.core(1), pace);
             assert!(!holds_off_after(bench, 1, 0), "it pays");
             assert!(holds_off_after(bench, 1, 1_000_000_000), "however much is queued");
-            let is_unknown = || bench.workers[0].own().steals.judge(Moment::now(), 0, 0).unknown;
+            let is_unknown =
+                || bench.workers[0].own().steals.judge(Moment::now(), far(0), 0).unknown;
             assert!(!is_unknown());
             assert!(holds_off_after(bench, 32, 0), "to measure");
             assert!(!is_unknown(), "and not again at once");
         }
         bench.ring(1);
     });
-}
-
-/// After 32 steals, 2 ms after the last time, and where steals pay twice as long each time.
-#[test]
-fn who_steals_often_measures_now_and_then() {
-    let mut steals = Steals::new();
-    let now = Cell::new(1_000_000);
-    let steals_until = |steals: &mut Steals, every: u64, what: fn(Worth) -> bool| {
-        (1_u64..10_000).find(|_| {
-            steals.stole(mark(now.get(), 1, 0), 0);
-            now.set(now.get() + every);
-            what(steals.judge(at(now.get()), every, every))
-        })
-    };
-    let measured = |steals: &mut Steals, work| {
-        steals.begins_to_measure(at(now.get()));
-        let from = now.replace(now.get() + 100);
-        steals.measured(mark(from, 1, 0), at(now.get()), work);
-    };
-    let unknown = |worth: Worth| worth.unknown;
-    assert_eq!(steals_until(&mut steals, 20, unknown), Some(32), "it has never measured");
-    for steals_of_20_us in [200, 400, 800, 1_600, 3_200, 3_200] {
-        measured(&mut steals, 1);
-        // The first judgement after it says that steals pay.
-        assert_eq!(steals_until(&mut steals, 20, unknown), Some(steals_of_20_us));
-    }
-    measured(&mut steals, 1_000);
-    steals.stole(mark(now.get(), 2, 0), 0);
-    assert_eq!(steals.judge(at(now.get()), 20, 20), SHORT, "one from elsewhere says nothing of it");
-    assert_eq!(steals_until(&mut steals, 20, |worth| worth.slow), Some(1));
-    assert_eq!(steals_until(&mut steals, 20, unknown), Some(99), "soon again where it is slow");
-    steals.begins_to_measure(at(now.get()));
-    assert_eq!(steals_until(&mut steals, 20, unknown), Some(100), "also if the look was cut off");
-    measured(&mut steals, 1);
-    assert_eq!(steals_until(&mut steals, 500, unknown), Some(32), "however long it takes");
 }
 
 #[test]
@@ -317,7 +243,7 @@ fn a_thief_holds_off_after_a_short_steal() {
             bench.fill_ring(1, [0]);
             assert_eq!(bench.find(0), Some(0));
         };
-        let was_short = || bench.workers[0].own().steals.judge(Moment::now(), 0, 0).short;
+        let was_short = || bench.workers[0].own().steals.judge(Moment::now(), far(0), 0).short;
         // Where the thread loses its processor in between the steal was a long one.
         let again = (0..1_000).any(|_| {
             steals();

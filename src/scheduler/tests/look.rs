@@ -1,6 +1,6 @@
 //! How long a thief looks on, and what it sees.
 
-use super::hold_off::{PAID, PATIENCE, SHORT, SLOW, UNKNOWN, at, mark};
+use super::hold_off::{LOST, PAID, PATIENCE, SHORT, SLOW, UNKNOWN, at, mark};
 use super::*;
 use crate::scheduler::hold_off::{Look, Patience, TRUSTED};
 use crate::scheduler::worth::{MEASURED, Mark};
@@ -32,16 +32,24 @@ fn a_thief_gives_way_once_while_the_other_stands_still() {
 /// Each look takes lines away from the one that is looked at.
 #[test]
 fn who_goes_on_is_looked_at_less_and_less_often() {
-    let mut look = Look::new(mark(0, 1, 0), PATIENCE, PAID);
-    let mut rests = |works: [u64; 6]| {
-        works.map(|work| {
-            assert!(look.goes_on(at(1), work));
-            look.rest.as_nanos()
-        })
+    let rests = |worth| {
+        let mut look = Look::new(mark(0, 1, 0), PATIENCE, worth);
+        move |works: [u64; 6]| {
+            works.map(|work| {
+                assert!(look.goes_on(at(1), work));
+                look.rest.as_nanos()
+            })
+        }
     };
-    assert_eq!(rests([0; 6]), [0; 6], "it does not go on");
-    assert_eq!(rests([1, 2, 3, 4, 5, 6]), [400, 800, 1_600, 3_000, 3_000, 3_000]);
-    assert_eq!(rests([7, 7, 7, 8, 9, 9]), [3_000, 0, 0, 400, 800, 0], "it may stand still");
+    for worth in [PAID, SLOW] {
+        let mut rests = rests(worth);
+        assert_eq!(rests([0; 6]), [0; 6], "it does not go on");
+        assert_eq!(rests([1, 2, 3, 4, 5, 6]), [400, 800, 1_600, 3_000, 3_000, 3_000]);
+        assert_eq!(rests([7, 7, 7, 8, 9, 9]), [3_000, 0, 0, 400, 800, 0], "it may stand still");
+    }
+    let mut rests = rests(LOST);
+    assert_eq!(rests([1, 2, 3, 4, 5, 6]), [400, 800, 1_600, 3_200, 6_400, 12_800]);
+    assert_eq!(rests([7, 8, 9, 10, 10, 11]), [25_600, 50_000, 50_000, 50_000, 0, 400]);
 }
 
 /// But what comes up elsewhere ends that at once.
@@ -118,7 +126,11 @@ fn patience_grows_with_steals_that_do_not_pay() {
     assert_eq!(looks_on_after(Some(2_000), PAID, 2), 20, "20 us of it were enough");
     let slow = [(); 5].map(|()| looks_on_after(Some(2_000), SLOW, 2));
     assert_eq!(slow, [160, 320, 640, 1280, 1280], "however busy it was");
-    assert_eq!(looks_on_after(Some(2_000), SLOW, 3), 320, "others may need it");
+    let lost = [(); 5].map(|()| looks_on_after(Some(2_000), LOST, 2));
+    assert_eq!(lost, [2_560, 5_120, 10_240, 20_480, 20_480], "they were slower");
+    assert_eq!(looks_on_after(Some(2_000), SLOW, 2), 1_280);
+    let others_may_need_it = [SLOW, LOST].map(|worth| looks_on_after(Some(2_000), worth, 3));
+    assert_eq!(others_may_need_it, [320; 2]);
     assert_eq!(looks_on_after(None, SLOW, 2), 640);
     assert_eq!(looks_on_after(None, SLOW, 2), 640, "nothing was there to steal");
     assert_eq!(looks_on_after(Some(19), PAID, 2), 20, "as before they were slow");

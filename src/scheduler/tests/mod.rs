@@ -23,6 +23,7 @@ mod tick;
 mod vigil;
 mod wakes;
 mod watch;
+mod worth;
 
 use super::config::{Config, Migrate, Placement};
 use super::core::Core;

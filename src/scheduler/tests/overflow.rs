@@ -1,6 +1,6 @@
 //! What found no room in a worker's ring is left to that worker where others only slow it down.
 
-use super::hold_off::{LOST, PAID, UNKNOWN};
+use super::hold_off::{LOST, PAID, UNKNOWN, far, long_enough_ago};
 use super::*;
 use crate::fiber::Batch;
 use crate::scheduler::hold_off::Look;
@@ -29,7 +29,7 @@ fn has_robbed(bench: &Bench<'_>, alone: u64) {
     let at = Moment::from_nanos(1_000_000);
     let mut steals = Steals::new();
     steals.measured(Mark { at, from: 1, work: 0 }, Moment::from_nanos(1_100_000), alone);
-    steals.stole(Mark { at: Moment::now(), from: 1, work: theirs }, own);
+    steals.stole(long_enough_ago(), 1, far(theirs), own);
     bench.workers[0].own().steals = steals;
 }
 
