@@ -6,7 +6,7 @@
 //! | a far token is passed over after 64 turns that take long | `who_does_not_come_is_passed_over` | no count; 63; every token near; near wherever there is one worker |
 //! | a near one is made way for when some have taken long | `one_makes_way_for_who_is_near` | no count; no clock; 63; every token far |
 //! | after 8 that do | `one_makes_way_earlier_after_long_turns`, `who_is_on_the_same_worker_is_near` | no clock; 9; every token far |
-//! | but not if others had those turns and nobody met there | `a_queue_at_a_lock_that_is_always_free_does_not_last` | the turns are everybody's |
+//! | but not if others had those turns and nobody met there | `a_queue_at_a_lock_that_is_always_free_does_not_last`, `nor_does_a_queue_of_writers` | the turns are everybody's |
 //! | near no longer once the worker was robbed | `who_may_have_been_stolen_is_not_near` | robberies not counted; every token near |
 //! | past the budget one who is beside the workers waits, and does not yield | `past_its_budget_a_fiber_beside_the_workers_waits` | a yield; every token near |
 //! | a read-write lock, far: the same, then in the queue's order | `a_writer_that_does_not_come_is_passed_over` | never served past the limit; every token near |
@@ -224,37 +224,48 @@ fn one_makes_way_earlier_after_long_turns() {
 
 /// Fibers that take the lock for a moment, compute, and yield, from when all of them have waited for it. To wait for the lock
 /// takes a dispatch more.
+macro_rules! a_queue_does_not_last {
+    ($Lock:ident, $lock:ident) => {{
+        const FIBERS: u64 = 20;
+        const TURNS: u64 = 200;
+        within(LONG, || {
+            let dispatched = one_worker().run(|| {
+                let dispatched = || Handle::current().stats().total.dispatched;
+                let lock = Arc::new($Lock::new(()));
+                let guard = lock.$lock().unwrap();
+                let fibers: Vec<_> = (0..FIBERS)
+                    .map(|_| {
+                        let lock = Arc::clone(&lock);
+                        volt::go(move || {
+                            for _ in 0..TURNS {
+                                drop(lock.$lock().unwrap());
+                                spend(LONG_TURN / 2);
+                                volt::yield_now();
+                            }
+                        })
+                    })
+                    .collect();
+                volt::yield_now();
+                let before = dispatched();
+                drop(guard);
+                fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+                dispatched() - before
+            });
+            let yields = FIBERS * TURNS;
+            let more = dispatched - yields;
+            assert!(more < yields / 20, "{more} dispatches beside {yields} after a yield");
+        });
+    }};
+}
+
 #[test]
 fn a_queue_at_a_lock_that_is_always_free_does_not_last() {
-    const FIBERS: u64 = 20;
-    const TURNS: u64 = 200;
-    within(LONG, || {
-        let dispatched = one_worker().run(|| {
-            let dispatched = || Handle::current().stats().total.dispatched;
-            let lock = Arc::new(Mutex::new(()));
-            let guard = lock.lock().unwrap();
-            let fibers: Vec<_> = (0..FIBERS)
-                .map(|_| {
-                    let lock = Arc::clone(&lock);
-                    volt::go(move || {
-                        for _ in 0..TURNS {
-                            drop(lock.lock().unwrap());
-                            spend(LONG_TURN / 2);
-                            volt::yield_now();
-                        }
-                    })
-                })
-                .collect();
-            volt::yield_now();
-            let before = dispatched();
-            drop(guard);
-            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
-            dispatched() - before
-        });
-        let yields = FIBERS * TURNS;
-        let more = dispatched - yields;
-        assert!(more < yields / 20, "{more} dispatches beside {yields} after a yield");
-    });
+    a_queue_does_not_last!(Mutex, lock);
+}
+
+#[test]
+fn nor_does_a_queue_of_writers() {
+    a_queue_does_not_last!(RwLock, write);
 }
 
 /// With two workers, the other of which is kept until it `robs` the one on which all this happens: then

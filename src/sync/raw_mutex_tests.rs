@@ -164,3 +164,13 @@ fn who_comes_as_a_plain_lock_is_freed_is_not_left_behind() {
     });
     assert_eq!(lock.locked.load(Relaxed), FREE);
 }
+
+#[test]
+fn who_finds_the_lock_taken_while_the_token_is_out_says_so() {
+    let lock = RawMutex::new();
+    lock.lock_uncancelled();
+    lock.turns.begin();
+    assert!(lock.may_barge(0) && !lock.turns.are_everybodys(), "there is no token");
+    assert!(lock.may_barge(WAKING) && lock.turns.are_everybodys());
+    lock.unlock();
+}

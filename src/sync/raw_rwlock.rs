@@ -263,7 +263,7 @@ impl RawRwLock {
     /// May who comes take the lock past those with tokens, whom it would overtake in this word? Past many turns it is
     /// charged for it, if they are not near.
     fn may_barge(&self, want: Want, word: u64) -> bool {
-        if is_overtakable(word) && !want.fits(word) {
+        if word & TOKENS != 0 && !want.fits(word) {
             self.turns.meet();
             return true;
         }

@@ -100,3 +100,13 @@ fn who_ends_a_turn_gives_out_one_token() {
     });
     assert_eq!(tokens, TOKEN);
 }
+
+#[test]
+fn who_finds_the_lock_taken_while_a_token_is_out_says_so() {
+    let lock = RawRwLock::new();
+    lock.turns.begin();
+    assert!(lock.may_barge(Want::Write, READER) && !lock.turns.are_everybodys(), "no token");
+    assert!(lock.may_barge(Want::Write, QUEUED | TOKEN) && !lock.turns.are_everybodys(), "free");
+    let taken = QUEUED | TOKEN | READER;
+    assert!(lock.may_barge(Want::Write, taken) && lock.turns.are_everybodys());
+}

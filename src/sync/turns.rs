@@ -72,6 +72,11 @@ impl Turns {
         }
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn are_everybodys(&self) -> bool {
+        self.of.load(Relaxed) == ALL
+    }
+
     /// The turns so far were long. Were they another fiber's, so that the caller's begin?
     #[cold]
     pub(super) fn begin_of_another(&self) -> bool {
