@@ -35,8 +35,8 @@
 //! much is queued, and for up to [`MOST_SLOW`], if there is no third worker: it might need this one sooner. And it does so
 //! for once where it is to measure that. Where they were slower it looks on for up to [`MOST_LOST`], and while the other one goes
 //! on it looks at it every [`RARELY_LOST`] in the end, since each look costs that one something and all that can come of it is that
-//! it stands still. A hundred that ask one 225 -> 155 ns, one that sends to a hundred 42 -> 24, 64 producers 23 -> 17, a lock held over a yield
-//! 140 -> 119 (measured; one worker alone 173, 17, 11 and 107).
+//! it stands still. A hundred that ask one 215 -> 156 ns, one that sends to a hundred 42 -> 24, 64 producers 23.5 -> 16, a lock held over a
+//! yield 139 -> 122 (measured; one worker alone 173, 17, 11 and 107).
 //!
 //! What found no room in a worker's ring stands in the injector, for anybody. A thousand fibers that one wakes at once, and
 //! that take less than a tenth of a microsecond each, went to and fro like that: two workers took twice as long for them as one
