@@ -401,6 +401,75 @@ fn who_waits_for_one_that_runs_elsewhere_stays_where_it_is() {
     });
 }
 
+/// What a fiber that takes a lock for a microsecond, each time that it is asked, says of it.
+#[derive(Default)]
+struct Holder {
+    lock: volt::sync::Mutex<()>,
+    asked: AtomicU64,
+    taken: AtomicU64,
+}
+
+impl Holder {
+    /// Until it is asked for the last time.
+    fn hold(&self) {
+        let mut last = 0;
+        while last != u64::MAX {
+            let asked = self.asked.load(Ordering::SeqCst);
+            if asked != last {
+                let _held = self.lock.lock().unwrap();
+                self.taken.store(asked, Ordering::SeqCst);
+                compute(Duration::from_micros(1));
+            }
+            last = asked;
+            volt::yield_now();
+        }
+    }
+
+    /// It has the lock when this returns, unless the system has put the caller aside.
+    fn ask(&self, round: u64) {
+        self.asked.store(round, Ordering::SeqCst);
+        let is_taken = || self.taken.load(Ordering::SeqCst) == round;
+        let begun = Instant::now();
+        while !is_taken() && begun.elapsed() < Duration::from_micros(20) {}
+        // It may stand in the queues of this worker.
+        while !is_taken() {
+            volt::yield_now();
+        }
+    }
+}
+
+/// A fiber that finds a lock taken by one on another worker, which is about to free it, does not leave its worker to others.
+#[test]
+fn who_finds_a_lock_taken_for_a_moment_does_not_wait() {
+    const ENOUGH: u32 = 300;
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
+        return;
+    }
+    within(LONG, || {
+        let (rounds, stayed) = on_two_processors().build().unwrap().run(|| {
+            let holder = Arc::new(Holder::default());
+            let theirs = Arc::clone(&holder);
+            let holds = volt::go(move || theirs.hold());
+            let (mut rounds, mut stayed) = (0, 0);
+            while rounds < 100_000 && stayed < ENOUGH {
+                let runs = Arc::new(AtomicBool::new(false));
+                let theirs = Arc::clone(&runs);
+                let next = volt::go(move || theirs.store(true, Ordering::SeqCst));
+                rounds += 1;
+                holder.ask(rounds);
+                let is_taken = holder.lock.try_lock().is_err();
+                drop(holder.lock.lock().unwrap());
+                stayed += u32::from(is_taken && !runs.load(Ordering::SeqCst));
+                next.join().unwrap();
+            }
+            holder.asked.store(u64::MAX, Ordering::SeqCst);
+            holds.join().unwrap();
+            (rounds, stayed)
+        });
+        assert_eq!(stayed, ENOUGH, "of {rounds} rounds");
+    });
+}
+
 /// A fiber that may not move is not put where others find it because its wait has ended before its worker left it:
 /// not while one is to run first for which a stack must be mapped.
 #[test]

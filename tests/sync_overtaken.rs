@@ -38,13 +38,13 @@ const OVERTAKEN: u64 = 64;
 
 /// So many past one that is near, if they take long.
 const SOME: u64 = 8;
-const LONG_FOR_SOME: Duration = Duration::from_micros(2);
+const LONG_FOR_SOME: Duration = Duration::from_micros(50);
 
 /// So many past anybody, whatever the clock says.
-const MOST: u64 = 18 * OVERTAKEN;
+const MOST: u64 = 17 * OVERTAKEN;
 
 /// A critical section of which eight take longer.
-const LONG_TURN: Duration = Duration::from_micros(1);
+const LONG_TURN: Duration = Duration::from_micros(10);
 
 /// One worker, whose fibers run in turn: none of them is interrupted.
 fn one_worker() -> Runtime {
@@ -199,7 +199,8 @@ fn turns_past_who_is_near(of: Duration) -> (u64, Duration) {
 /// So many turns past one that is near, however short they are.
 fn assert_are_enough(turns: u64, took: Duration) {
     let looks = turns == SOME || turns % OVERTAKEN == 0;
-    assert!(looks && turns <= MOST && took >= LONG_FOR_SOME, "{turns} turns in {took:?}");
+    let are_enough = took >= LONG_FOR_SOME && turns <= MOST || turns == MOST;
+    assert!(looks && are_enough, "{turns} turns in {took:?}");
 }
 
 #[test]

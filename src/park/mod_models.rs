@@ -212,7 +212,7 @@ pub(crate) fn spin(_: impl FnMut() -> bool) -> bool {
     false
 }
 
-pub(crate) fn spin_on_fiber(_: impl FnMut() -> bool) -> bool {
+pub(crate) fn spin_on_fiber(_: usize, _: impl FnMut() -> bool) -> bool {
     false
 }
 

@@ -51,14 +51,21 @@ pub(crate) fn linger() {
     }
 }
 
-/// Tries for some microseconds on a fiber whose worker has nothing else to do, if that has paid of late. Charged for like
-/// an operation, before it begins: who never waits must leave its worker to others now and then. `try_once` must not switch.
-pub(crate) fn spin_on_fiber(try_once: impl FnMut() -> bool) -> bool {
-    if current_fiber().is_none() || !scheduler::begins_to_spin() {
-        return false;
+/// Tries for some microseconds on a fiber that has found this `lock` taken, if that has paid of late: for longer where its
+/// worker has nothing else to do. Charged for like an operation, before it begins: who never waits must leave its worker to
+/// others now and then. `try_once` must not switch.
+pub(crate) fn spin_on_fiber(lock: usize, try_once: impl FnMut() -> bool) -> bool {
+    if current_fiber().is_none() {
+        false
+    } else if scheduler::begins_to_spin() {
+        charge_current();
+        scheduler::spin(try_once)
+    } else if scheduler::begins_to_spin_at(lock) {
+        charge_current();
+        scheduler::spin_at(lock, try_once)
+    } else {
+        false
     }
-    charge_current();
-    scheduler::spin(try_once)
 }
 
 /// Tries for some microseconds on a plain thread, whose sleep costs much more. A fiber does not:

@@ -8,6 +8,7 @@ use super::gate::Gate;
 use super::hold_off::Patience;
 use super::invite::Invites;
 use super::lifo_run::LifoRun;
+use super::lock_spin::LockSpins;
 use super::locked_queue::LockedQueue;
 use super::parker::Parker;
 use super::ring::Ring;
@@ -92,6 +93,7 @@ pub(super) struct Own {
     pub(super) follow_ups: FollowUps,
     pub(super) socket_vigils: SocketVigils,
     pub(super) spins: Spins,
+    pub(super) lock_spins: LockSpins,
     pub(super) invites: Invites,
 }
 
@@ -135,6 +137,7 @@ impl Core {
                 follow_ups: FollowUps::default(),
                 socket_vigils: SocketVigils::new(),
                 spins: Spins::default(),
+                lock_spins: LockSpins::default(),
                 invites: Invites::new(),
             }),
         }

@@ -25,6 +25,7 @@ mod invite;
 mod join;
 mod lifo_run;
 mod limit;
+mod lock_spin;
 mod locked_queue;
 mod near;
 mod pace;
@@ -62,6 +63,7 @@ pub(crate) use hand_off::{end_call, hand_off, holds_core, keep_core, regain_core
 pub(crate) use heirs::bequeath;
 pub(crate) use join::start_to_join;
 pub use limit::BlockingStats;
+pub(crate) use lock_spin::{begins_to_spin_at, spin_at};
 pub(crate) use near::{Queues, is_beside_workers, is_near as is_near_worker};
 #[cfg(test)]
 pub(crate) use poller_seat::PollerSeat;

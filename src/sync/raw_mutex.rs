@@ -42,8 +42,8 @@
 //! that waiter's worker may be busy. A woken waiter that finds the lock taken goes back to the front and has it
 //! *handed* to it by the next unlock: a fiber after being overtaken once, whoever blocks a thread after half a
 //! millisecond, because a sleeping thread takes long to come; having come, it spins for a moment before it sleeps once
-//! more. So does a fiber, and who comes, if its worker has nothing else to do, and that pays (`scheduler/spin.rs`):
-//! with the same right to overtake as ever, and charged for it.
+//! more. So does a fiber, and who comes, if that pays: for longer if its worker has nothing else to do (`scheduler/spin.rs`,
+//! `lock_spin.rs`); with the same right to overtake as ever, and charged for it.
 //!
 //! How often the lock may be taken past the token depends on where it is. *Near* means that the one who has it runs as
 //! soon as the calling fiber makes way: it was put into the queues of this very worker, from which nobody has stolen
@@ -60,7 +60,7 @@
 //! nobody would see it wait, and others could keep the lock among themselves for as long as their worker lets them.
 //!
 //! So among fibers of one worker that may move each is overtaken by its forerunners in the queue, and by those who run before
-//! them: by each for `LONG`, or `SOME` times if that takes longer; and up to `OVERTAKEN` times more where the first turns were short and
+//! each of them: by each for `LONG`, or `SOME` times if that takes longer; and up to `OVERTAKEN` times more where the first turns were short and
 //! later ones are not (`tests/sync_fair.rs` counts). With several workers it is, for as long as the system or a
 //! long-running fiber keeps the worker from the one with the token; a thread, for as long as the system takes to run
 //! it, and half a millisecond.
@@ -222,7 +222,7 @@ impl RawMutex {
     /// Takes the lock past the token, or waits for it. Not inlined, so that what is takes few instructions.
     #[inline(never)]
     fn lock_wanted(&self, flags: u8) -> Result<(), Cancelled> {
-        let may_overtake = flags & WAKING != 0 && !self.turns.is_look_due();
+        let may_overtake = flags & WAKING != 0 && self.turns.may_go_on();
         if may_overtake && self.take_free() {
             self.turns.count();
             return Ok(());
@@ -263,7 +263,10 @@ impl RawMutex {
         let how = Wait { object: &raw const *self as usize, at_once: true, ..how };
         let mut role = match self.may_barge(flags) {
             true if self.barge(flags) => return Ok(()),
-            true => Role::Comes,
+            true => {
+                self.turns.meet();
+                Role::Comes
+            }
             false => Role::MakesWay,
         };
         let mut patience = Patience::new();
@@ -277,7 +280,7 @@ impl RawMutex {
                 Waited::TimedOut | Waited::Cancelled => return Err(Cancelled),
             }
             let take = || self.take(WAKING, role);
-            if take() || spin(take) || spin_on_fiber(take) {
+            if take() || spin(take) || spin_on_fiber(how.object, take) {
                 return Ok(());
             }
         }
@@ -286,31 +289,22 @@ impl RawMutex {
     /// May the caller overtake the one with the token, if the lock is free? Past many turns it is charged for it, if that
     /// one is not near.
     fn may_barge(&self, flags: u8) -> bool {
-        if flags & WAKING != 0 && self.locked.load(Relaxed) != FREE {
-            self.turns.meet();
-            return true;
-        }
-        if flags & WAKING == 0 || !self.turns.is_look_due() {
-            return true;
-        }
-        match self.turns.are_many() {
-            false => {
-                !self.token.is_near() || !self.turns.are_long() || self.turns.begin_of_another()
-            }
-            true => !self.turns.are_long() || self.token.may_be_overtaken(),
-        }
+        let is_taken = || self.locked.load(Relaxed) != FREE;
+        let may_go_past = || self.token.may_be_overtaken(self.turns.are_many());
+        flags & WAKING == 0 || is_taken() || self.turns.are_left(&self.token) || may_go_past()
     }
 
     /// Takes the lock if it is free, past those who wait.
     fn barge(&self, flags: u8) -> bool {
         let take = || self.take_unwanted(self.flags.load(Relaxed));
         // As `may_barge`, but it leaves to that whatever may switch.
+        let may = |now| now & WAKING == 0 || self.turns.are_left(&self.token);
         let barge = || {
             let now = self.flags.load(Relaxed);
-            let may = now & WAKING == 0 || !self.turns.is_look_due() || !self.turns.are_long();
-            may && self.take(now, Role::Comes)
+            may(now) && self.take(now, Role::Comes)
         };
-        let taken = self.take(flags, Role::Comes) || spin(take) || spin_on_fiber(barge);
+        let object = &raw const *self as usize;
+        let taken = self.take(flags, Role::Comes) || spin(take) || spin_on_fiber(object, barge);
         if taken && self.turns.are_many() && !self.turns.are_long() {
             self.turns.allow_more();
         }

@@ -5,7 +5,7 @@ use crate::primitives::sync::atomic::AtomicU32;
 use crate::primitives::tsc;
 use crate::sync::plain::{AFTER, AGAIN};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn lock_and_unlock(lock: &RawMutex, times: u32) {
     for _ in 0..times {
@@ -165,12 +165,31 @@ fn who_comes_as_a_plain_lock_is_freed_is_not_left_behind() {
     assert_eq!(lock.locked.load(Relaxed), FREE);
 }
 
+/// Until `so`, which must come.
+fn wait_until(so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not come");
+        thread::yield_now();
+    }
+}
+
+/// Whose spin ends well does not: it is no reason to have the fibers of a worker wait for one another.
 #[test]
-fn who_finds_the_lock_taken_while_the_token_is_out_says_so() {
+fn who_waits_since_the_lock_is_taken_while_the_token_is_out_says_so() {
     let lock = RawMutex::new();
     lock.lock_uncancelled();
+    lock.flags.store(WAKING | QUEUED, SeqCst);
     lock.turns.begin();
-    assert!(lock.may_barge(0) && !lock.turns.are_everybodys(), "there is no token");
-    assert!(lock.may_barge(WAKING) && lock.turns.are_everybodys());
-    lock.unlock();
+    assert!(lock.may_barge(WAKING) && !lock.turns.are_everybodys());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            lock.lock_uncancelled();
+            lock.unlock();
+        });
+        wait_until(|| lock.turns.are_everybodys());
+        wait_until(|| lock.queue.lock().front().is_some());
+        lock.flags.store(QUEUED, SeqCst);
+        lock.unlock();
+    });
 }

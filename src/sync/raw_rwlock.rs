@@ -263,19 +263,9 @@ impl RawRwLock {
     /// May who comes take the lock past those with tokens, whom it would overtake in this word? Past many turns it is
     /// charged for it, if they are not near.
     fn may_barge(&self, want: Want, word: u64) -> bool {
-        if word & TOKENS != 0 && !want.fits(word) {
-            self.turns.meet();
-            return true;
-        }
-        if !is_overtakable(word) || !self.turns.is_look_due() {
-            return true;
-        }
-        match self.turns.are_many() {
-            false => {
-                !self.tokens.is_near() || !self.turns.are_long() || self.turns.begin_of_another()
-            }
-            true => !self.are_to_come() || self.tokens.may_be_overtaken(),
-        }
+        let is_taken = word & TOKENS != 0 && !want.fits(word);
+        let may_go_past = || self.tokens.may_be_overtaken(self.turns.are_many());
+        is_taken || !is_overtakable(word) || self.turns.are_left(&self.tokens) || may_go_past()
     }
 
     #[cold]
@@ -293,14 +283,18 @@ impl RawRwLock {
         // As `may_barge`, but it leaves to that whatever may switch.
         let barge = || {
             let now = self.word.load(Relaxed);
-            let turns = &self.turns;
-            let may = !is_overtakable(now) || !turns.is_look_due() || !turns.are_long();
-            may && take(now)
+            (!is_overtakable(now) || self.turns.are_left(&self.tokens)) && take(now)
         };
-        if take(seen) || spin(again) || spin_on_fiber(barge) {
+        let object = &raw const *self as usize;
+        if take(seen) || spin(again) || spin_on_fiber(object, barge) {
+            if self.turns.are_many() && !self.turns.are_long() {
+                self.turns.allow_more();
+            }
             return Ok(());
         }
-        let object = &raw const *self as usize;
+        if overtakes {
+            self.turns.meet();
+        }
         let how = Wait { object, at_once: true, ..Wait::cancellable("rwlock") };
         let mut patience = Patience::new();
         let (mut has_token, mut along, mut place) = (false, ALL, Place::Back);
@@ -316,7 +310,7 @@ impl RawRwLock {
             }
             let now = || self.word.load(Relaxed);
             let take = || self.change(now(), |word| with_token(want, word)).is_ok();
-            if take() || spin(take) || spin_on_fiber(take) {
+            if take() || spin(take) || spin_on_fiber(object, take) {
                 along = if self.turns.are_short() { 1 } else { ALL };
                 self.turns.begin();
                 break;

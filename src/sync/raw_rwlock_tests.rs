@@ -66,7 +66,7 @@ fn a_reader_that_may_take_the_lock_does_not_hand_it_away() {
         lock.word.fetch_sub(READER, SeqCst);
     }
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_micros(10) {}
+    while begun.elapsed() < Duration::from_micros(100) {}
     assert!(lock.turns.are_long());
     assert!(lock.read().is_ok());
     // Who serves a queue that is not there takes `QUEUED` away.
@@ -102,11 +102,24 @@ fn who_ends_a_turn_gives_out_one_token() {
 }
 
 #[test]
-fn who_finds_the_lock_taken_while_a_token_is_out_says_so() {
+fn who_waits_since_the_lock_is_taken_while_a_token_is_out_says_so() {
     let lock = RawRwLock::new();
+    lock.word.store(READER | QUEUED | TOKEN, SeqCst);
     lock.turns.begin();
-    assert!(lock.may_barge(Want::Write, READER) && !lock.turns.are_everybodys(), "no token");
-    assert!(lock.may_barge(Want::Write, QUEUED | TOKEN) && !lock.turns.are_everybodys(), "free");
-    let taken = QUEUED | TOKEN | READER;
-    assert!(lock.may_barge(Want::Write, taken) && lock.turns.are_everybodys());
+    assert!(lock.may_barge(Want::Write, READER | QUEUED | TOKEN));
+    assert!(!lock.turns.are_everybodys(), "it may not have to wait");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(lock.write().is_ok());
+            lock.write_unlock();
+        });
+        let begun = Instant::now();
+        let waits = || lock.turns.are_everybodys() && lock.queue.lock().front().is_some();
+        while !waits() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody said so");
+            thread::yield_now();
+        }
+        lock.word.fetch_sub(TOKEN, SeqCst);
+        lock.read_unlock();
+    });
 }

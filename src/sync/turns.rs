@@ -1,19 +1,23 @@
 //! How often a lock was taken past somebody with a *token* (`raw_mutex.rs`), and whether that was often enough.
 //!
 //! A token may be overtaken for [`LONG`], and [`SOME`] or [`OVERTAKEN`] times at least: to let its owner come costs a
-//! switch, some tenth of a microsecond, which turns that are short share better the more they are. The clock may cost more
-//! than a turn, so it is asked after `SOME` turns, and after each `OVERTAKEN`. How long anything else takes is nobody's
-//! to say: where processors do not agree about the time, [`LOOKS`] are enough.
+//! switch, some tenth of a microsecond, which turns that are short share better the more they are; and where two workers
+//! share the lock it costs much more, since a queue there lasts (`scheduler/lock_spin.rs`): fifty that put jobs of a microsecond
+//! behind a condition variable and four that take them, with 2, 8, 16, 32 and 100 us 1.90, 1.85, 1.66, 1.46 and 1.36 us a job
+//! (measured on an Intel; Go, where it is a millisecond, 1.28). The clock may cost more
+//! than a turn, so it is asked after `SOME` turns, and after each `OVERTAKEN`. After [`LOOKS`] of these it is enough, however
+//! long they took: a thousand share a switch well, and where processors do not agree about the time there is no other end.
 //!
-//! Where the one with the token runs as soon as others make way, each fiber has turns of its own, as long as nobody finds the
-//! lock taken: those that come before it in their worker's queue run before it whatever they do at the lock, so that to make them
+//! Where the one with the token runs as soon as others make way, each fiber has turns of its own, as long as nobody waits since it
+//! finds the lock taken: those that come before it in their worker's queue run before it whatever they do at the lock, so that to make them
 //! wait there holds nobody up less, and costs a switch for each. Else a queue at a lock that is free whenever somebody comes
 //! would last for ever once there is one: fifty fibers that put jobs of a microsecond into another queue, on one worker,
-//! 1.43 -> 1.23 us a job, and on two 1.16 -> 1.09 (measured).
+//! 1.43 -> 1.23 us a job (measured).
 //!
 //! Written by owners and by who comes or leaves, of whom one may undo what another has written: hints, upon which every
 //! decision is sound. Without a token they mean nothing.
 
+use super::whereabouts::Whereabouts;
 use crate::park::running;
 use crate::primitives::clock::{in_stamps, stamp};
 use crate::primitives::sync::atomic::Ordering::Relaxed;
@@ -22,7 +26,7 @@ use std::time::Duration;
 
 const SOME: u32 = if cfg!(loom) { 1 } else { 8 };
 const OVERTAKEN: u32 = if cfg!(loom) { 2 } else { 64 };
-const LONG: Duration = Duration::from_micros(2);
+const LONG: Duration = Duration::from_micros(50);
 const LOOKS: u16 = 16;
 /// In stamps: one such turn, of which `SOME` are not long.
 const SHORT: u64 = in_stamps(LONG) / SOME as u64;
@@ -65,7 +69,7 @@ impl Turns {
         self.begin_again();
     }
 
-    /// Somebody has come to the lock and found it taken.
+    /// Somebody waits since it has found the lock taken.
     pub(super) fn meet(&self) {
         if self.of.load(Relaxed) != ALL {
             self.of.store(ALL, Relaxed);
@@ -77,9 +81,31 @@ impl Turns {
         self.of.load(Relaxed) == ALL
     }
 
+    /// Have they been too few, or too short, for more to be asked than the clock?
+    #[inline]
+    pub(super) fn may_go_on(&self) -> bool {
+        !self.is_look_due() || self.are_short_yet()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn are_short_yet(&self) -> bool {
+        let short = !self.are_long();
+        if short && self.are_many() {
+            self.allow_more();
+        }
+        short
+    }
+
+    /// May who comes overtake this `token` once more, or for the first time?
+    pub(super) fn are_left(&self, token: &Whereabouts) -> bool {
+        let are_over = self.is_look_due() && self.are_long();
+        !are_over || token.is_near() && self.begin_of_another()
+    }
+
     /// The turns so far were long. Were they another fiber's, so that the caller's begin?
     #[cold]
-    pub(super) fn begin_of_another(&self) -> bool {
+    fn begin_of_another(&self) -> bool {
         let (of, caller) = (self.of.load(Relaxed), caller());
         match of {
             ALL => false,

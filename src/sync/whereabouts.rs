@@ -33,15 +33,15 @@ impl Whereabouts {
         is_near(Queues::from_word(self.0.load(Relaxed)))
     }
 
-    /// May the caller take the lock past them, who were overtaken often enough? It makes way for who is near.
-    /// Otherwise it is charged, since they may stand where only another look of its worker finds them; past its
-    /// budget a fiber beside the workers waits, where no yield would help.
+    /// May the caller take the lock past them, who were overtaken for long enough? It makes way for who is near.
+    /// Otherwise, if it was `often` too, it is charged, since they may stand where only another look of its worker finds them;
+    /// past its budget a fiber beside the workers waits, where no yield would help.
     #[cold]
-    pub(super) fn may_be_overtaken(&self) -> bool {
+    pub(super) fn may_be_overtaken(&self, often: bool) -> bool {
         if self.is_near() {
             return false;
         }
-        if !try_charge() {
+        if often && !try_charge() {
             if is_beside_workers() {
                 return false;
             }

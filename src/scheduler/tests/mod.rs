@@ -9,6 +9,7 @@ mod hold_off;
 mod idle;
 mod invite;
 mod left;
+mod lock_spin;
 mod look;
 mod overflow;
 mod placement;
