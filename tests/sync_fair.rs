@@ -9,7 +9,7 @@ use sync_support::{LONG, within};
 use volt::runtime::{Builder, Runtime};
 use volt::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// So often is the lock taken past a woken waiter of the same worker, if that takes more than fifty microseconds.
+/// So often is the lock taken past a woken waiter of the same worker, if that takes more than two microseconds.
 const OVERTAKEN: u64 = 64;
 
 /// So often if the first few do already.
@@ -82,15 +82,14 @@ impl<L: Lock> Taken<L> {
     }
 }
 
-/// Of which `OVERTAKEN` take more than fifty microseconds, and `SOME` take less if the system lets them. And 64 take more than
-/// ten, so that a fiber has no more than its budget.
+/// Of which `OVERTAKEN` take more than two microseconds, and `SOME` take less if the system lets them. And 64 take ten
+/// microseconds, so that a fiber has no more than its budget.
 fn short_turn() {
-    spend(Duration::from_nanos(1500));
+    spend(Duration::from_nanos(170));
 }
 
-/// Of which `SOME` take more than fifty microseconds.
 fn long_turn() {
-    spend(Duration::from_micros(10));
+    spend(Duration::from_micros(1));
 }
 
 fn spend(time: Duration) {

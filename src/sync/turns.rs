@@ -1,12 +1,9 @@
 //! How often a lock was taken past somebody with a *token* (`raw_mutex.rs`), and whether that was often enough.
 //!
 //! A token may be overtaken for [`LONG`], and [`SOME`] or [`OVERTAKEN`] times at least: to let its owner come costs a
-//! switch, some tenth of a microsecond, which turns that are short share better the more they are; and where two workers
-//! share the lock it costs much more, since a queue there lasts (`scheduler/lock_spin.rs`): fifty that put jobs of a microsecond
-//! behind a condition variable and four that take them, with 2, 8, 16, 32 and 100 us 1.90, 1.85, 1.66, 1.46 and 1.36 us a job
-//! (measured on an Intel; Go, where it is a millisecond, 1.28). The clock may cost more
-//! than a turn, so it is asked after `SOME` turns, and after each `OVERTAKEN`. After [`LOOKS`] of these it is enough, however
-//! long they took: a thousand share a switch well, and where processors do not agree about the time there is no other end.
+//! switch, some tenth of a microsecond, which turns that are short share better the more they are. The clock may cost more
+//! than a turn, so it is asked after `SOME` turns, and after each `OVERTAKEN`. How long anything else takes is nobody's
+//! to say: where processors do not agree about the time, [`LOOKS`] are enough.
 //!
 //! Where the one with the token runs as soon as others make way, each fiber has turns of its own, as long as nobody waits since it
 //! finds the lock taken: those that come before it in their worker's queue run before it whatever they do at the lock, so that to make them
@@ -26,7 +23,7 @@ use std::time::Duration;
 
 const SOME: u32 = if cfg!(loom) { 1 } else { 8 };
 const OVERTAKEN: u32 = if cfg!(loom) { 2 } else { 64 };
-const LONG: Duration = Duration::from_micros(50);
+const LONG: Duration = Duration::from_micros(2);
 const LOOKS: u16 = 16;
 /// In stamps: one such turn, of which `SOME` are not long.
 const SHORT: u64 = in_stamps(LONG) / SOME as u64;
