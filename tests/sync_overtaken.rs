@@ -6,7 +6,7 @@
 //! | a far token is passed over after 64 turns that take long | `who_does_not_come_is_passed_over` | no count; 63; every token near; near wherever there is one worker |
 //! | a near one is made way for when some have taken long | `one_makes_way_for_who_is_near` | no count; no clock; 63; every token far |
 //! | after 8 that do | `one_makes_way_earlier_after_long_turns`, `who_is_on_the_same_worker_is_near` | no clock; 9; every token far |
-//! | but not if others had those turns, and nobody waits since it found the lock taken | `a_queue_at_a_lock_that_is_always_free_does_not_last`, `nor_does_a_queue_of_writers` | the turns are everybody's |
+//! | but not if others had those turns, and nobody waits since it found the lock taken | `a_queue_at_a_lock_that_is_always_free_does_not_last`, `nor_does_a_queue_of_writers`, `who_comes_first_has_turns_of_its_own` | the turns are everybody's; after 64 of them |
 //! | near no longer once the worker was robbed | `who_may_have_been_stolen_is_not_near` | robberies not counted; every token near |
 //! | past the budget one who is beside the workers waits, and does not yield | `past_its_budget_a_fiber_beside_the_workers_waits` | a yield; every token near |
 //! | a read-write lock, far: the same, then in the queue's order | `a_writer_that_does_not_come_is_passed_over` | never served past the limit; every token near |
@@ -219,6 +219,32 @@ fn one_makes_way_earlier_after_long_turns() {
     within(LONG, || {
         let (turns, _) = one_worker().run(|| turns_past_who_is_near(LONG_TURN));
         assert_eq!(turns, SOME);
+    });
+}
+
+/// A fiber that runs before the one with the token, whatever it does, need not make way for what others have had.
+#[test]
+fn who_comes_first_has_turns_of_its_own() {
+    within(LONG, || {
+        let order = one_worker().run(|| {
+            let order = Order::default();
+            let fiber = |name| {
+                let order = Arc::clone(&order);
+                volt::go(move || order.lock().unwrap().push(name))
+            };
+            let guard = order.lock().unwrap();
+            let waiter = fiber("waiter");
+            volt::yield_now();
+            drop(guard);
+            // At a free lock nobody is in the way of `try_lock`.
+            (0..OVERTAKEN).for_each(|_| drop(order.try_lock().unwrap()));
+            spend(10 * LONG_FOR_SOME);
+            // It is the next, before the waiter.
+            fiber("next").join().unwrap();
+            waiter.join().unwrap();
+            Arc::try_unwrap(order).unwrap().into_inner().unwrap()
+        });
+        assert_eq!(order, ["next", "waiter"]);
     });
 }
 
