@@ -4,8 +4,8 @@
 //! more than that: a queue at a lock lasts. Only one who has been woken for it is on the way at a time, behind whatever its
 //! worker runs, so that those who find the lock taken meanwhile come faster than those in the queue leave it, and in the end
 //! nearly all fibers stand there, though the lock is free most of the time. A hundred that hold a lock for 0.2 us of 0.7: one in
-//! five waited, for 370 us, and with a spin two in a thousand wait for more than a microsecond (Go one in twenty); jobs of a
-//! microsecond in a queue behind a mutex 1.17 -> 0.85 us each (Tokio 0.90; measured on an Intel, two workers). Locks of plain threads
+//! six waited, for 370 us, and with a spin one in a thousand waits for more than a microsecond (Go one in thirty); jobs of a
+//! microsecond in a queue behind a mutex 1.17 -> 0.85 us each (Tokio 0.87, Go 1.16; measured on an Intel, two workers). Locks of plain threads
 //! spin for the same reason, and so does Go's, but only where its processor has nothing else to run.
 //!
 //! So it tries for [`AWHILE`], if another worker runs fibers, more of them than spin; a fiber is charged for it like for an

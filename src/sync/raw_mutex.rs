@@ -49,7 +49,7 @@
 //! soon as the calling fiber makes way: it was put into the queues of this very worker, from which nobody has stolen
 //! since, or there is no other worker. Then, when `SOME` turns or more have taken `LONG`, a fiber that would overtake
 //! once more makes way: it queues up, though the lock is free and stays so; but not if others had those turns and
-//! nobody has found the lock taken meanwhile: then its own begin (`turns.rs`). The lock is never given to somebody who
+//! nobody waits since it found the lock taken: then its own begin (`turns.rs`). The lock is never given to somebody who
 //! does not run, and no other worker is woken for a fiber that will only contend. Else the one with the token may be
 //! kept from running, by its worker or by the system, and those behind it do not wait for it: when `OVERTAKEN` turns
 //! or more have taken `LONG` the unlock hands the lock to the head of the queue.
