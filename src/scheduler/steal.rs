@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// As long as it takes to take somebody out of a slot, and to run them elsewhere.
 const AGED: Duration = Duration::from_micros(20);
+/// So often it looks at one worker. Who was woken for a fiber that another one displaced comes about when their worker goes on,
+/// maybe to one that does not stop, and without a supervisor nobody else would come to that slot.
+const LOOKS: u32 = 3;
 /// `spin_loop`s between two looks at a worker.
 const SPINS: u32 = 16;
 
@@ -77,14 +80,18 @@ impl Worker<'_> {
         if self.shared.holding_off.swap(true, Ordering::Relaxed) {
             return None;
         }
-        let moves = self.moves_until_aged(victim);
+        let fiber = (0..LOOKS).find_map(|_| self.take_aged(victim));
         self.shared.holding_off.store(false, Ordering::Relaxed);
-        let is_same = |now: &u64| moves == Some(*now);
-        let take = || Some(victim.moves()).filter(is_same).and_then(|_| victim.slot.take());
-        let fiber = moves.and_then(|_| victim.gate.visit(take)).flatten()?;
+        let fiber = fiber?;
         victim.was_robbed();
         self.held().stats.stolen.add(1);
         Some(fiber)
+    }
+
+    fn take_aged(&self, victim: &Core) -> Option<FiberPtr> {
+        let moves = self.moves_until_aged(victim)?;
+        let take = || (victim.moves() == moves).then(|| victim.slot.take());
+        victim.gate.visit(take).flatten().flatten()
     }
 
     /// Looks on at `victim`; says how far it is if it does not go on, nor anything else turns up.

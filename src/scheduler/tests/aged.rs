@@ -35,6 +35,25 @@ fn a_slot_is_left_to_its_owner_that_goes_on() {
     });
 }
 
+/// A thief may come just before that: nobody else would come for what stands in the slot.
+#[test]
+fn who_goes_on_once_and_then_does_not_stop_is_looked_at_again() {
+    bench(config(2), 2, |bench| {
+        let (core, looks) = (bench.core(0), &bench.shared.holding_off);
+        for _ in 0..50 {
+            bench.workers[0].push_woken(bench.fibers[0]);
+            let taken = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !looks.load(Ordering::Relaxed) && !core.slot.is_empty() {}
+                    core.stats.dispatched.add(1);
+                });
+                bench.workers[1].steal_aged()
+            });
+            assert_eq!(taken, Some(bench.fibers[0]));
+        }
+    });
+}
+
 #[test]
 fn a_thief_has_something_better_to_do_than_to_look_at_a_slot() {
     bench(config(2), 2, |bench| {
