@@ -13,6 +13,7 @@
 //! workers; Tokio 430 and 210, Go 560 and 540).
 
 use crate::primitives::clock::{in_stamps, stamp};
+use std::mem;
 use std::time::Duration;
 
 /// Dispatches from the LIFO slot in a row, before others get their turn.
@@ -26,7 +27,7 @@ const LONG_FOR_A_YIELD: u64 = in_stamps(Duration::from_nanos(500));
 /// Longer than that they do not go on, however long the other took.
 const MOST: u64 = in_stamps(Duration::from_micros(100));
 
-/// Times are stamps.
+/// Times are stamps; of those in 32 bits none is more than [`MOST`].
 #[derive(Debug, Default)]
 pub(super) struct LifoRun {
     /// Dispatches from the slot in a row.
@@ -42,9 +43,11 @@ pub(super) struct LifoRun {
     /// When it was asked last.
     asked: u64,
     /// What those of the slot took for a run of [`LIFO_RUNS`], when one went on. Less with each end since: it may be others now.
-    own: u64,
-    /// The last that was measured of them was more than it can be, and left out: see [`measure`](Self::measure).
-    put_aside: bool,
+    own: u32,
+    /// The last that was measured of them.
+    measured: u32,
+    /// The others' last turn took longer than [`MOST`].
+    had_long: bool,
 }
 
 /// The last end of a run at which others got their turn.
@@ -66,7 +69,8 @@ impl LifoRun {
             Some(until) => {
                 self.measure(now.wrapping_sub(self.asked));
                 // The counter of another processor may be far away. And who is long himself needs no more.
-                Some(until).filter(|until| until.wrapping_sub(now) <= MOST && self.own < LONG)
+                Some(until)
+                    .filter(|until| until.wrapping_sub(now) <= MOST && u64::from(self.own) < LONG)
             }
             None => self.begins(now, dispatched),
         };
@@ -78,26 +82,32 @@ impl LifoRun {
         self.until.is_some()
     }
 
-    /// Those of the slot took that long. More than [`MOST`] is the system's as a rule, which has put the worker aside for
-    /// milliseconds. To believe that would cost those who take nothing the next fifty runs, so the second in a row is believed.
+    /// Those of the slot took that long: so long, or longer by what the system has put the worker aside for. To believe that
+    /// would cost those who take nothing the next fifty runs, so it is the less of two in a row.
     fn measure(&mut self, took: u64) {
-        let is_first = took > MOST && !self.put_aside;
-        self.put_aside = took > MOST;
-        if !is_first {
-            self.own = took.min(MOST);
-        }
+        let took = took.min(MOST) as u32;
+        self.own = mem::replace(&mut self.measured, took).min(took);
     }
 
     /// Until when a run goes on whose count is full.
-    fn begins(&self, now: u64, dispatched: u64) -> Option<u64> {
+    fn begins(&mut self, now: u64, dispatched: u64) -> Option<u64> {
         let last = self.last?;
-        let took = now.wrapping_sub(last.at).saturating_sub(self.own);
+        let since = now.wrapping_sub(last.at);
+        // A run of theirs was among it.
+        let own = u64::from(self.own).min(since);
+        self.own = own as u32;
+        let took = since - own;
+        // More is the system's as a rule. So here too the second in a row is believed.
+        let had_long = mem::replace(&mut self.had_long, took > MOST);
+        if self.had_long && !had_long {
+            return None;
+        }
         // The last run of the slot's is among them.
         let others =
             dispatched.wrapping_sub(last.dispatched).saturating_sub(LIFO_RUNS.into()).max(1);
         let long = match 2 * u64::from(self.yields) >= others {
             // And one of them takes no less than one of the slot.
-            true => LONG_FOR_A_YIELD.max(self.own / ASKED_EVERY),
+            true => LONG_FOR_A_YIELD.max(own / ASKED_EVERY),
             false => LONG,
         };
         let are_long = !self.used_up && took / others >= long;
@@ -220,7 +230,8 @@ mod tests {
 
     #[test]
     fn but_not_for_ever() {
-        assert_eq!(LifoRun::ended().turns(1, 1_000 * MOST, MOST / 40), 41);
+        let mut run = LifoRun { had_long: true, ..LifoRun::ended() };
+        assert_eq!(run.turns(1, 1_000 * MOST, MOST / 40), 41);
     }
 
     #[test]
@@ -253,30 +264,46 @@ mod tests {
     /// The system may put the worker aside during a run: beside one that yields every 4 us it goes on after that as before.
     #[test]
     fn once_put_aside_is_not_believed() {
-        let mut run = LifoRun::ended();
-        let (long, short) = (8 * LONG_FOR_A_YIELD, LONG_FOR_A_YIELD / 10);
-        let mut now = 0;
-        for turn in 1..=100 {
-            run.yields();
-            now += long;
-            assert!(run.may_go_on_at(now, 4 * turn), "{turn}");
-            now += if turn % 4 == 0 { 1_000 * MOST } else { short };
-            while run.may_go_on_at(now, 4 * turn) {
-                now += short;
+        for aside in [MOST / 2, MOST, 1_000 * MOST] {
+            let mut run = LifoRun::ended();
+            let (long, short) = (8 * LONG_FOR_A_YIELD, LONG_FOR_A_YIELD / 10);
+            let mut now = 0;
+            for turn in 1..=100 {
+                run.yields();
+                now += long;
+                assert!(run.may_go_on_at(now, 4 * turn), "{turn}, {aside}");
+                now += if turn % 4 == 0 { aside } else { short };
+                while run.may_go_on_at(now, 4 * turn) {
+                    now += short;
+                }
             }
         }
     }
 
+    /// Or during a turn of those in the ring: short ones are not long then.
     #[test]
-    fn twice_long_is_believed_and_soon_forgotten() {
+    fn nor_is_it_of_the_others() {
         let mut run = LifoRun::ended();
-        for turn in 1..=2 {
-            assert!(run.may_go_on_at(turn * 1_000 * MOST - 2 * MOST, 4 * turn));
-            assert!(!run.may_go_on_at(turn * 1_000 * MOST, 4 * turn));
+        let mut now = 0;
+        for turn in 1..=100 {
+            now += if turn % 4 == 0 { 2 * MOST } else { LONG / 10 };
+            assert!(!run.may_go_on_at(now, 4 * turn), "{turn}");
         }
-        assert!(run.own > MOST / 2);
-        let ends = |n: &u64| !run.may_go_on_at(2_000 * MOST + n * MOST / 2, 8 + 4 * n);
-        assert!((1..100).take_while(ends).count() < 20);
+        assert!(run.may_go_on_at(now + 2 * MOST, 404), "the second in a row is");
+    }
+
+    #[test]
+    fn twice_long_is_believed_until_a_run_and_all_others_take_less() {
+        let (mut run, mut now) = (LifoRun::ended(), 0);
+        for turn in 1..=2 {
+            now += MOST;
+            assert!(run.may_go_on_at(now, 8 * turn), "{turn}");
+            now += MOST + 1;
+            assert!(!run.may_go_on_at(now, 8 * turn + 4), "{turn}");
+        }
+        assert!(u64::from(run.own) > MOST / 2);
+        assert!(!run.may_go_on_at(now + LONG, 24));
+        assert!(u64::from(run.own) < LONG);
     }
 
     #[test]
@@ -291,7 +318,7 @@ mod tests {
     #[test]
     fn a_counter_that_goes_back_ends_it() {
         let mut run = LifoRun::ended();
-        assert!(run.may_go_on_at(2 * MOST, 4));
+        assert!(run.may_go_on_at(MOST, 4));
         assert!(!run.may_go_on_at(0, 7));
     }
 }
