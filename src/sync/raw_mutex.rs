@@ -60,10 +60,10 @@
 //! nobody would see it wait, and others could keep the lock among themselves for as long as their worker lets them.
 //!
 //! So among fibers of one worker that may move each is overtaken by its forerunners in the queue, and by those who run before
-//! each of them: by each for `LONG`, or `SOME` times if that takes longer; and up to `OVERTAKEN` times more where the first turns were short and
-//! later ones are not (`tests/sync_fair.rs` counts). With several workers it is, for as long as the system or a
-//! long-running fiber keeps the worker from the one with the token; a thread, for as long as the system takes to run
-//! it, and half a millisecond.
+//! each of them: by each for `LONG`, or `SOME` times if that takes longer; and up to as many times more, or `OVERTAKEN`, where
+//! the first turns were short and later ones are not (`tests/sync_fair.rs` counts). With several workers it is, for as long as
+//! the system or a long-running fiber keeps the worker from the one with the token; a thread, for as long as the system takes
+//! to run it, and half a millisecond.
 //!
 //! # Races
 //!

@@ -14,7 +14,7 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 ///
 /// Nearly first come, first served: while a writer waits, new readers do not join those that read, and
 /// all readers up to the next writer are woken together. A lock that has become free may be taken past those
-/// that were woken for it, as at a [`Mutex`](super::Mutex): for two microseconds, and 8 times at least, until the next
+/// that were woken for it, as at a [`Mutex`](super::Mutex): for four microseconds, and 8 times at least, until the next
 /// of them comes. Then they have their turn, or, where something keeps them from running, those behind them, after 64
 /// times at least. Tries make way for nobody: a loop of nothing else may keep out those who wait.
 ///

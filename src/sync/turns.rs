@@ -2,8 +2,9 @@
 //!
 //! A token may be overtaken for [`LONG`], and [`SOME`] or [`OVERTAKEN`] times at least: to let its owner come costs a
 //! switch, some tenth of a microsecond, which turns that are short share better the more they are. The clock may cost more
-//! than a turn, so it is asked after `SOME` turns, and after each `OVERTAKEN`. How long anything else takes is nobody's
-//! to say: where processors do not agree about the time, [`LOOKS`] are enough.
+//! than a turn, so it is asked after `SOME` turns, after twice as many each time until they are `OVERTAKEN`, and after each
+//! `OVERTAKEN` more. How long anything else takes is nobody's to say: where processors do not agree about the time, [`LOOKS`] are
+//! enough.
 //!
 //! Where the one with the token runs as soon as others make way, each fiber has turns of its own, as long as nobody waits since it
 //! finds the lock taken: those that come before it in their worker's queue run before it whatever they do at the lock, so that to make them
@@ -23,10 +24,12 @@ use std::time::Duration;
 
 const SOME: u32 = if cfg!(loom) { 1 } else { 8 };
 const OVERTAKEN: u32 = if cfg!(loom) { 2 } else { 64 };
-const LONG: Duration = Duration::from_micros(2);
+/// So many looks are due before there were `OVERTAKEN`.
+const EARLY: u16 = (OVERTAKEN / SOME).ilog2() as u16;
+const LONG: Duration = Duration::from_micros(4);
 const LOOKS: u16 = 16;
-/// In stamps: one such turn, of which `SOME` are not long.
-const SHORT: u64 = in_stamps(LONG) / SOME as u64;
+/// In stamps: turns of less than that are short.
+const SHORT: u64 = in_stamps(Duration::from_nanos(250));
 
 /// The turns are everybody's: no fiber.
 const ALL: u16 = u16::MAX;
@@ -37,7 +40,7 @@ const NOBODY: u16 = 0;
 pub(super) struct Turns {
     /// Until the next look.
     left: AtomicU32,
-    /// So many looks after `OVERTAKEN` turns have been due; the first of all, after `SOME`, is none of them.
+    /// So many have been due, and turns have come after them.
     looks: AtomicU16,
     /// Whose turns these are: of who gave it out, and then of who asked; or everybody's.
     of: AtomicU16,
@@ -129,13 +132,20 @@ impl Turns {
     #[inline]
     pub(super) fn count(&self) {
         match self.left.load(Relaxed) {
-            0 if self.looks.load(Relaxed) == 0 => self.go_on(OVERTAKEN - SOME - 1),
-            0 => {}
+            0 => self.go_on_early(),
             left => self.left.store(left - 1, Relaxed),
         }
     }
 
+    /// The first turn after a look: as many as there have been, if that was an early one.
     #[cold]
+    fn go_on_early(&self) {
+        let looks = self.looks.load(Relaxed);
+        if looks < EARLY {
+            self.go_on((SOME << looks) - 1);
+        }
+    }
+
     fn go_on(&self, turns: u32) {
         self.left.store(turns, Relaxed);
         self.looks.store(self.looks.load(Relaxed).saturating_add(1), Relaxed);
@@ -162,12 +172,12 @@ impl Turns {
     /// Have there been `OVERTAKEN` of them, since the token was given out or the last look?
     #[inline]
     pub(super) fn are_many(&self) -> bool {
-        self.is_look_due() && self.looks.load(Relaxed) != 0
+        self.is_look_due() && self.looks.load(Relaxed) >= EARLY
     }
 
     /// Has the token been out for long? In models always: they have no clock.
     pub(super) fn are_long(&self) -> bool {
-        if cfg!(loom) || self.looks.load(Relaxed) > LOOKS {
+        if cfg!(loom) || self.looks.load(Relaxed) >= EARLY + LOOKS {
             return true;
         }
         // One that comes from another processor may be ahead of this one's: then it has not been long.
@@ -183,8 +193,11 @@ impl Turns {
     /// send the lock to and fro?
     pub(super) fn are_short(&self) -> bool {
         let (left, looks) = (self.left.load(Relaxed), self.looks.load(Relaxed));
-        let of_looks = if looks == 0 { SOME } else { u32::from(looks).saturating_mul(OVERTAKEN) };
-        let count = of_looks.saturating_sub(left);
+        let until_next = match looks.checked_sub(EARLY) {
+            None => SOME << looks,
+            Some(late) => OVERTAKEN.saturating_mul(u32::from(late) + 1),
+        };
+        let count = until_next.saturating_sub(left);
         count >= SOME && (cfg!(loom) || self.out() < u64::from(count) * SHORT)
     }
 
@@ -225,9 +238,11 @@ mod tests {
         let turns = Turns::new();
         turns.begin();
         assert_eq!(turns_to_the_look(&turns), SOME);
-        assert!(!turns.are_many());
-        turns.count();
-        assert_eq!(turns_to_the_look(&turns), OVERTAKEN - SOME - 1);
+        for so_far in [SOME, 2 * SOME, 4 * SOME] {
+            assert!(!turns.are_many(), "{so_far}");
+            turns.count();
+            assert_eq!(turns_to_the_look(&turns), so_far - 1);
+        }
         assert!(turns.are_many());
         turns.count();
         assert!(turns.are_many(), "who tries makes them no fewer");
@@ -308,8 +323,9 @@ mod tests {
         let turns = Turns::new();
         turns.begin();
         turns.since.store(stamp().wrapping_add(u64::MAX / 4), Relaxed);
-        turns_to_the_look(&turns);
-        turns.count();
+        while !turns.are_many() {
+            turns.count();
+        }
         let mut looks = 0;
         while !turns.are_long() {
             turns_to_the_look(&turns);
