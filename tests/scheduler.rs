@@ -401,24 +401,53 @@ fn who_waits_for_one_that_runs_elsewhere_stays_where_it_is() {
     });
 }
 
-/// What a fiber that takes a lock for a microsecond, each time that it is asked, says of it.
+/// A lock as those see it who have it alone.
+trait Lock: Default + Send + Sync + 'static {
+    fn hold(&self, f: impl FnOnce());
+    fn is_taken(&self) -> bool;
+}
+
+impl Lock for volt::sync::Mutex<()> {
+    fn hold(&self, f: impl FnOnce()) {
+        let _held = self.lock().unwrap();
+        f();
+    }
+
+    fn is_taken(&self) -> bool {
+        self.try_lock().is_err()
+    }
+}
+
+impl Lock for volt::sync::RwLock<()> {
+    fn hold(&self, f: impl FnOnce()) {
+        let _held = self.write().unwrap();
+        f();
+    }
+
+    fn is_taken(&self) -> bool {
+        self.try_write().is_err()
+    }
+}
+
+/// What a fiber that takes a lock for two microseconds, each time that it is asked, says of it.
 #[derive(Default)]
-struct Holder {
-    lock: volt::sync::Mutex<()>,
+struct Holder<L> {
+    lock: L,
     asked: AtomicU64,
     taken: AtomicU64,
 }
 
-impl Holder {
+impl<L: Lock> Holder<L> {
     /// Until it is asked for the last time.
     fn hold(&self) {
         let mut last = 0;
         while last != u64::MAX {
             let asked = self.asked.load(Ordering::SeqCst);
             if asked != last {
-                let _held = self.lock.lock().unwrap();
-                self.taken.store(asked, Ordering::SeqCst);
-                compute(Duration::from_micros(1));
+                self.lock.hold(|| {
+                    self.taken.store(asked, Ordering::SeqCst);
+                    compute(Duration::from_micros(2));
+                });
             }
             last = asked;
             volt::yield_now();
@@ -438,27 +467,25 @@ impl Holder {
     }
 }
 
-/// A fiber that finds a lock taken by one on another worker, which is about to free it, does not leave its worker to others.
-#[test]
-fn who_finds_a_lock_taken_for_a_moment_does_not_wait() {
+fn who_finds_it_taken_for_a_moment_does_not_wait<L: Lock>() {
     const ENOUGH: u32 = 300;
     if std::thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
         return;
     }
     within(LONG, || {
         let (rounds, stayed) = on_two_processors().build().unwrap().run(|| {
-            let holder = Arc::new(Holder::default());
+            let holder = Arc::new(Holder::<L>::default());
             let theirs = Arc::clone(&holder);
             let holds = volt::go(move || theirs.hold());
             let (mut rounds, mut stayed) = (0, 0);
-            while rounds < 100_000 && stayed < ENOUGH {
+            while rounds < 20 * u64::from(ENOUGH) && stayed < ENOUGH {
                 let runs = Arc::new(AtomicBool::new(false));
                 let theirs = Arc::clone(&runs);
                 let next = volt::go(move || theirs.store(true, Ordering::SeqCst));
                 rounds += 1;
                 holder.ask(rounds);
-                let is_taken = holder.lock.try_lock().is_err();
-                drop(holder.lock.lock().unwrap());
+                let is_taken = holder.lock.is_taken();
+                holder.lock.hold(|| ());
                 stayed += u32::from(is_taken && !runs.load(Ordering::SeqCst));
                 next.join().unwrap();
             }
@@ -468,6 +495,17 @@ fn who_finds_a_lock_taken_for_a_moment_does_not_wait() {
         });
         assert_eq!(stayed, ENOUGH, "of {rounds} rounds");
     });
+}
+
+/// A fiber that finds a lock taken by one on another worker, which is about to free it, does not leave its worker to others.
+#[test]
+fn who_finds_a_lock_taken_for_a_moment_does_not_wait() {
+    who_finds_it_taken_for_a_moment_does_not_wait::<volt::sync::Mutex<()>>();
+}
+
+#[test]
+fn nor_who_finds_a_read_write_lock_taken() {
+    who_finds_it_taken_for_a_moment_does_not_wait::<volt::sync::RwLock<()>>();
 }
 
 /// A fiber that may not move is not put where others find it because its wait has ended before its worker left it:
