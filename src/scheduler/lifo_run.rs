@@ -26,6 +26,7 @@ const LONG: u64 = in_stamps(Duration::from_micros(5));
 const LONG_FOR_A_YIELD: u64 = in_stamps(Duration::from_nanos(500));
 /// Longer than that they do not go on, however long the other took.
 const MOST: u64 = in_stamps(Duration::from_micros(100));
+const _: () = assert!(MOST <= u32::MAX as u64);
 
 /// Times are stamps; of those in 32 bits none is more than [`MOST`].
 #[derive(Debug, Default)]

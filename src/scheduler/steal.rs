@@ -90,8 +90,8 @@ impl Worker<'_> {
 
     fn take_aged(&self, victim: &Core) -> Option<FiberPtr> {
         let moves = self.moves_until_aged(victim)?;
-        let take = || (victim.moves() == moves).then(|| victim.slot.take());
-        victim.gate.visit(take).flatten().flatten()
+        let take = || if victim.moves() == moves { victim.slot.take() } else { None };
+        victim.gate.visit(take).flatten()
     }
 
     /// Looks on at `victim`; says how far it is if it does not go on, nor anything else turns up.
