@@ -54,6 +54,11 @@ impl Handing {
         self.since.store(0, Relaxed);
         // One that comes from another processor may be ahead of this one's.
         let long = (in_stamps(LONG)..u64::MAX / 2).contains(&stamp().wrapping_sub(since));
+        self.has_seen(long);
+    }
+
+    /// A turn that somebody waited for was a long one, or a short one.
+    fn has_seen(&self, long: bool) {
         let before = self.score.load(Relaxed);
         let score = match long {
             _ if cfg!(loom) => before,
@@ -105,17 +110,28 @@ mod tests {
     #[test]
     fn two_long_turns_have_the_next_ones_handed() {
         let handing = Handing::new();
-        let turns = |waited: &[Duration]| {
-            waited.iter().for_each(|waited| handing.turn(*waited));
+        let turns = |long: &[bool]| {
+            long.iter().for_each(|long| handing.has_seen(*long));
             (0..100).take_while(|_| handing.is_due()).count() as u32
         };
-        // The system may take the processor away.
-        let short = Duration::ZERO;
-        let one_in_three = [LONG, short, short, LONG, short, short];
-        assert!((0..100).any(|_| turns(&one_in_three) == 0));
-        assert_eq!(turns(&[LONG, short, LONG]), AGAIN);
+        assert_eq!(turns(&[true, false, false].repeat(9)), 0, "one in three");
+        assert_eq!(turns(&[true, false, true]), AGAIN);
         assert_eq!(turns(&[]), 0);
-        assert_eq!(turns(&[LONG]), AGAIN, "some before were long too");
+        assert_eq!(turns(&[true]), AGAIN, "some before were long too");
+        assert_eq!(turns(&[false; MOST as usize]), 0);
+        assert_eq!(turns(&[true]), 0, "they are forgotten");
+    }
+
+    #[test]
+    fn how_long_one_waited_is_measured() {
+        let has_been_long = |waited: Duration| {
+            let handing = Handing::new();
+            handing.turn(waited);
+            handing.score.load(Relaxed) > 0
+        };
+        assert!(has_been_long(LONG));
+        // The system may take the processor away.
+        assert!((0..100).any(|_| !has_been_long(Duration::ZERO)));
     }
 
     #[test]
