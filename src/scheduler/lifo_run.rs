@@ -47,7 +47,7 @@ pub(super) struct LifoRun {
     own: u32,
     /// The last that was measured of them.
     measured: u32,
-    /// The others' last turn took longer than [`MOST`].
+    /// In the others' last turn one took longer than [`MOST`].
     had_long: bool,
 }
 
@@ -98,14 +98,14 @@ impl LifoRun {
         let own = u64::from(self.own).min(since);
         self.own = own as u32;
         let took = since - own;
-        // More is the system's as a rule. So here too the second in a row is believed.
-        let had_long = mem::replace(&mut self.had_long, took > MOST);
-        if self.had_long && !had_long {
-            return None;
-        }
         // The last run of the slot's is among them.
         let others =
             dispatched.wrapping_sub(last.dispatched).saturating_sub(LIFO_RUNS.into()).max(1);
+        // More for one is the system's as a rule. So here too the second in a row is believed.
+        let had_long = mem::replace(&mut self.had_long, took / others > MOST);
+        if self.had_long && !had_long {
+            return None;
+        }
         let long = match 2 * u64::from(self.yields) >= others {
             // And one of them takes no less than one of the slot.
             true => LONG_FOR_A_YIELD.max(own / ASKED_EVERY),
@@ -164,10 +164,11 @@ mod tests {
 
     #[test]
     fn beside_long_ones_it_goes_on_for_as_long_as_all_of_them_together() {
-        for others in [1, 2, 10] {
+        for others in [1, 2, 10, 20] {
             let took = others * 2 * LONG;
             // At first, and at each fortieth of the time.
-            assert_eq!(LifoRun::ended().turns(others, took, took / 40), 41, "{others}");
+            let step = took.min(MOST) / 40;
+            assert_eq!(LifoRun::ended().turns(others, took, step), 41, "{others}");
         }
     }
 
