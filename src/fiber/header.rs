@@ -37,6 +37,27 @@ impl WaitInfo {
     const NONE: WaitInfo = WaitInfo { reason: "", object: 0, since: Moment::NEVER };
 }
 
+/// What the scheduler asks of a wait: two bits, for which there is place in the first line of a head.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traits(u8);
+
+impl Traits {
+    #[inline(always)]
+    pub(crate) fn new(outside: bool, urgent: bool) -> Traits {
+        Traits(u8::from(outside) | u8::from(urgent) << 1)
+    }
+
+    /// Something else than fibers ends it: a deadline, the kernel.
+    pub(crate) fn outside(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Others take what the fiber is woken for, or wait behind it, until it comes.
+    pub(crate) fn urgent(self) -> bool {
+        self.0 & 2 != 0
+    }
+}
+
 /// What only the typed block knows, reached from the head.
 #[derive(Debug)]
 pub(super) struct VTable {
@@ -66,8 +87,8 @@ pub(crate) struct Header {
     pub(crate) sampled: bool,
     /// The fiber is in `blocking` or `pinned`; its own. Its waits block its thread meanwhile.
     pub(crate) pinned: UnsafeCell<bool>,
-    /// Something else than fibers ends its wait: a deadline, the kernel. Written with `wait`.
-    pub(crate) outside: UnsafeCell<bool>,
+    /// Of its wait; written with `wait`.
+    traits: UnsafeCell<Traits>,
     /// The next fiber in the batch or locked queue that holds this one (invariant 2).
     pub(super) next: UnsafeCell<Option<FiberPtr>>,
     /// Where the fiber goes on; owned as invariant 2 says.
@@ -144,7 +165,7 @@ impl Header {
             size: spec.size,
             sampled: spec.sampled,
             pinned: UnsafeCell::new(false),
-            outside: UnsafeCell::new(false),
+            traits: UnsafeCell::new(Traits::default()),
             scopes: Scopes::new(),
         };
         // SAFETY: passed on.
@@ -285,12 +306,23 @@ impl FiberPtr {
     ///
     /// Called by the fiber itself.
     #[inline]
-    pub(crate) unsafe fn note_wait(self, reason: &'static str, object: usize, outside: bool) {
+    pub(crate) unsafe fn note_wait(self, reason: &'static str, object: usize, traits: Traits) {
         // SAFETY: only the fiber itself writes; readers hold the parked fiber where it is.
         unsafe {
             self.wait.with_mut(|wait| ((*wait).reason, (*wait).object) = (reason, object));
-            self.outside.with_mut(|place| *place = outside);
+            self.traits.with_mut(|place| *place = traits);
         }
+    }
+
+    /// Of its wait, or of its last one.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the fiber by invariant 2.
+    #[inline]
+    pub(crate) unsafe fn traits(self) -> Traits {
+        // SAFETY: passed on.
+        self.traits.with(|traits| unsafe { *traits })
     }
 
     /// The address of the result.

@@ -54,7 +54,7 @@ pub(crate) use depot::{
 };
 pub(crate) use end::{Joiner, Seen, Woken, drop_handle, has_ended, link_joiner, unlink_joiner};
 pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};
-pub(crate) use header::{FiberPtr, Header};
+pub(crate) use header::{FiberPtr, Header, Traits};
 pub use id::ThreadId;
 pub(crate) use interrupt::Interrupt;
 pub use locals::{AccessError, LocalKey};

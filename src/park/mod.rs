@@ -18,7 +18,7 @@ mod patience;
 pub(crate) mod queue;
 
 use crate::driver::Timer;
-use crate::fiber::{self, Ends, FiberPtr, Scopes, Seat, State, ThreadBlock, Waiters};
+use crate::fiber::{self, Ends, FiberPtr, Scopes, Seat, State, ThreadBlock, Traits, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, Caller, OnceLock};
@@ -35,7 +35,7 @@ pub(crate) use limits::{bound, interrupts, is_any_scope_over};
 pub(crate) use patience::{Patience, comes_soon, linger, running, spin, spin_on_fiber};
 
 /// What a wait is for and how it may end besides by its sources.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wait {
     /// A word for people, such as "accept" or "join".
     pub(crate) reason: &'static str,
@@ -48,6 +48,8 @@ pub(crate) struct Wait {
     pub(crate) permit: bool,
     /// It is not fibers that end it, but the kernel.
     pub(crate) outside: bool,
+    /// Others take what the fiber is woken for, or wait behind it, until it comes.
+    pub(crate) urgent: bool,
     /// A plain thread does not spin first: it has already, and long enough, or only time ends the wait.
     pub(crate) at_once: bool,
     /// A plain thread has spun for a moment.
@@ -57,16 +59,7 @@ pub(crate) struct Wait {
 impl Wait {
     /// A wait that only its sources end.
     pub(crate) fn new(reason: &'static str) -> Wait {
-        Wait {
-            reason,
-            object: 0,
-            deadline: None,
-            cancellable: false,
-            permit: false,
-            outside: false,
-            at_once: false,
-            has_spun: false,
-        }
+        Wait { reason, ..Wait::default() }
     }
 
     /// A wait that a cancel ends too; whoever waits so unwinds then (`cancel::unwind`). Where panics
@@ -267,7 +260,7 @@ fn ends_of(fiber: FiberPtr, wait: Wait) -> Ends {
     check_stack(fiber, wait.reason);
     let outside = wait.outside || wait.deadline.is_some_and(|deadline| deadline != Moment::NEVER);
     // SAFETY: the calling fiber's own.
-    unsafe { fiber.note_wait(wait.reason, wait.object, outside) };
+    unsafe { fiber.note_wait(wait.reason, wait.object, Traits::new(outside, wait.urgent)) };
     wait.ends()
 }
 

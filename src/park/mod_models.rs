@@ -27,6 +27,7 @@ pub(crate) struct Wait {
     pub(crate) deadline: Option<Moment>,
     pub(crate) cancellable: bool,
     pub(crate) outside: bool,
+    pub(crate) urgent: bool,
     pub(crate) at_once: bool,
     pub(crate) has_spun: bool,
 }
@@ -38,6 +39,7 @@ impl Wait {
             deadline: None,
             cancellable: false,
             outside: false,
+            urgent: false,
             at_once: false,
             has_spun: false,
         }

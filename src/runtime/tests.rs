@@ -474,3 +474,27 @@ fn a_list_of_fibers_is_followed_by_a_rest() {
     handle.fibers(1);
     assert!(Moment::now() >= turn, "the workers had no rest");
 }
+
+/// Is a fiber urgent that has waited in `wait` until `end`? Before that it is not.
+fn is_urgent(wait: impl FnOnce() + Send + 'static, end: impl FnOnce()) -> bool {
+    // SAFETY: the calling fiber's own.
+    let is_urgent = || unsafe { crate::fiber::current().unwrap().traits() }.urgent();
+    let fiber = crate::go(move || (is_urgent(), wait(), is_urgent()));
+    crate::yield_now();
+    end();
+    matches!(fiber.join().unwrap(), (false, (), true))
+}
+
+#[test]
+fn who_waits_for_a_lock_is_urgent() {
+    static MUTEX: crate::sync::Mutex<()> = crate::sync::Mutex::new(());
+    static RWLOCK: crate::sync::RwLock<()> = crate::sync::RwLock::new(());
+    Builder::new().workers(1).build().unwrap().run(|| {
+        let guard = MUTEX.lock().unwrap();
+        assert!(is_urgent(|| drop(MUTEX.lock()), || drop(guard)));
+        let guard = RWLOCK.write().unwrap();
+        assert!(is_urgent(|| drop(RWLOCK.read()), || drop(guard)));
+        let (sender, receiver) = crate::channel::bounded(1);
+        assert!(!is_urgent(move || receiver.recv().unwrap(), || sender.send(()).unwrap()));
+    });
+}

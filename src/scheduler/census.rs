@@ -127,7 +127,7 @@ impl Found {
     /// It waits, and only another fiber, or a thread, can end that.
     pub(super) fn waits_for_fibers(&self) -> bool {
         // SAFETY: parked, so it does not run (invariant 2).
-        self.is_parked() && !self.0.outside.with(|outside| unsafe { *outside })
+        self.is_parked() && !unsafe { self.0.traits() }.outside()
     }
 
     fn is_parked(&self) -> bool {

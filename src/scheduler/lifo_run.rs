@@ -12,12 +12,16 @@
 //! eight that compute 1 us each between two yields 2,410 -> 260 ns a round trip, four pairs 720 -> 190 (measured on an Intel, two
 //! workers; Tokio 430 and 210, Go 560 and 540).
 
+use super::lifo_rest::LifoRest;
 use crate::primitives::clock::{in_stamps, stamp};
 use std::mem;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// Dispatches from the LIFO slot in a row, before others get their turn.
-pub(super) const LIFO_RUNS: u32 = 3;
+pub(super) const LIFO_RUNS: u8 = 3;
+/// What [`LifoRun::count`] comes to when a rest is over.
+pub(super) const RESTED: u8 = LIFO_RUNS + 1;
 /// So many dispatches of a run that goes on lie between two questions.
 const ASKED_EVERY: u64 = LIFO_RUNS as u64 + 1;
 /// What one from the ring takes at least that is long for those who are done in a tenth of a microsecond.
@@ -31,8 +35,8 @@ const _: () = assert!(MOST <= u32::MAX as u64);
 /// Times are stamps; of those in 32 bits none is more than [`MOST`].
 #[derive(Debug, Default)]
 pub(super) struct LifoRun {
-    /// Dispatches from the slot in a row.
-    pub(super) count: u32,
+    /// Dispatches from the slot in a row; in a rest (`lifo_rest.rs`) so many more as come first from the ring.
+    pub(super) count: u8,
     /// Some fiber has used up its budget since the last end.
     used_up: bool,
     /// So many have yielded since then.
@@ -40,7 +44,7 @@ pub(super) struct LifoRun {
     /// Since the worker has slept.
     last: Option<End>,
     /// Until then a run goes on that is longer than [`LIFO_RUNS`], and the next one where it has ended before.
-    until: Option<u64>,
+    until: Option<NonZeroU64>,
     /// When it was asked last.
     asked: u64,
     /// What those of the slot took for a run of [`LIFO_RUNS`], when one went on. Less with each end since: it may be others now.
@@ -49,14 +53,26 @@ pub(super) struct LifoRun {
     measured: u32,
     /// In the others' last turn one took longer than [`MOST`].
     had_long: bool,
+    pub(super) rest: LifoRest,
 }
 
 /// The last end of a run at which others got their turn.
 #[derive(Clone, Copy, Debug)]
 struct End {
-    at: u64,
-    /// Dispatches by then.
-    dispatched: u64,
+    /// One more than the stamp, which leaves `None` a place.
+    after: NonZeroU64,
+    /// Dispatches by then, the lower bits.
+    dispatched: u32,
+}
+
+impl End {
+    fn new(at: u64, dispatched: u64) -> End {
+        End { after: NonZeroU64::MIN.saturating_add(at), dispatched: dispatched as u32 }
+    }
+
+    fn at(self) -> u64 {
+        self.after.get() - 1
+    }
 }
 
 impl LifoRun {
@@ -71,13 +87,14 @@ impl LifoRun {
                 self.measure(now.wrapping_sub(self.asked));
                 // The counter of another processor may be far away. And who is long himself needs no more.
                 Some(until)
-                    .filter(|until| until.wrapping_sub(now) <= MOST && u64::from(self.own) < LONG)
+                    .filter(|until| until.get().wrapping_sub(now) <= MOST)
+                    .filter(|_| u64::from(self.own) < LONG)
             }
-            None => self.begins(now, dispatched),
+            None => self.begins(now, dispatched).and_then(NonZeroU64::new),
         };
         self.asked = now;
         if self.until.is_none() {
-            self.last = Some(End { at: now, dispatched });
+            self.last = Some(End::new(now, dispatched));
             (self.used_up, self.yields, self.own) = (false, 0, self.own - self.own / 16);
         }
         self.until.is_some()
@@ -93,14 +110,14 @@ impl LifoRun {
     /// Until when a run goes on whose count is full.
     fn begins(&mut self, now: u64, dispatched: u64) -> Option<u64> {
         let last = self.last?;
-        let since = now.wrapping_sub(last.at);
+        let since = now.wrapping_sub(last.at());
         // A run of theirs was among it.
         let own = u64::from(self.own).min(since);
         self.own = own as u32;
         let took = since - own;
         // The last run of the slot's is among them.
-        let others =
-            dispatched.wrapping_sub(last.dispatched).saturating_sub(LIFO_RUNS.into()).max(1);
+        let dispatched = (dispatched as u32).wrapping_sub(last.dispatched);
+        let others = u64::from(dispatched.saturating_sub(LIFO_RUNS.into()).max(1));
         // More for one is the system's as a rule. So here too the second in a row is believed.
         let had_long = mem::replace(&mut self.had_long, took / others > MOST);
         if self.had_long && !had_long {
@@ -113,6 +130,13 @@ impl LifoRun {
         };
         let are_long = !self.used_up && took / others >= long;
         are_long.then(|| now.wrapping_add(took.min(MOST)))
+    }
+
+    /// Another fiber has taken the place of the one in the slot, and does not know of a rest.
+    pub(super) fn displaced(&mut self) {
+        if self.count > LIFO_RUNS {
+            self.count = 0;
+        }
     }
 
     /// A fiber must let others run that would go on.
@@ -145,7 +169,7 @@ mod tests {
     impl LifoRun {
         /// One whose last end was at 0.
         fn ended() -> LifoRun {
-            LifoRun { last: Some(End { at: 0, dispatched: 0 }), ..LifoRun::default() }
+            LifoRun { last: Some(End::new(0, 0)), ..LifoRun::default() }
         }
 
         /// How often it goes on, asked once each `step`, when `others` have had their turn and taken `took` in all.

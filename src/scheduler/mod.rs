@@ -23,6 +23,7 @@ mod hold_off;
 mod idle;
 mod invite;
 mod join;
+mod lifo_rest;
 mod lifo_run;
 mod limit;
 mod lock_spin;

@@ -74,6 +74,7 @@ impl Worker<'_> {
     /// Apart from `push_woken`, which would save registers for it whether it is needed or not.
     #[inline(never)]
     fn displace(&self, fiber: FiberPtr) {
+        self.own().lifo_run.displaced();
         self.push_back(fiber);
     }
 

@@ -1,7 +1,8 @@
 //! Where a worker looks for the next fiber, in order.
 
 use super::core::Core;
-use super::lifo_run::LIFO_RUNS;
+use super::lifo_rest::SOME;
+use super::lifo_run::{LIFO_RUNS, RESTED};
 use super::locked_queue;
 use super::ring;
 use super::tick::{Due, Queues};
@@ -106,29 +107,62 @@ impl Worker<'_> {
                 return Some(fiber);
             }
             own.lifo_run.count = 0;
+            core.ring.pop()
         } else {
-            own.lifo_run.count = 0;
-            if let Some(fiber) = core.slot.take() {
-                // With nobody in the ring it would be the next again, after another worker was woken for it.
-                return match core.ring.is_empty() {
-                    true => Some(fiber),
-                    false => self.end_lifo_run(core, fiber),
-                };
+            self.next_after_lifo_run(core)
+        }
+    }
+
+    /// Three from the slot have run, or those of the ring have their turns after that.
+    #[cold]
+    fn next_after_lifo_run(&self, core: &Core) -> Option<FiberPtr> {
+        let count = &mut self.own_in(core).lifo_run.count;
+        if core.slot.is_empty() {
+            *count = 0;
+            return core.ring.pop();
+        }
+        match *count {
+            LIFO_RUNS => self.end_lifo_run(core),
+            RESTED => self.end_lifo_rest(core),
+            _ => {
+                *count -= 1;
+                self.next_of_lifo_rest(core)
             }
         }
+    }
+
+    /// The one in the slot would be the fourth.
+    fn end_lifo_run(&self, core: &Core) -> Option<FiberPtr> {
+        let run = &mut self.own_in(core).lifo_run;
+        run.count = 0;
+        // With nobody in the ring it would be the next again, after another worker was woken for it.
+        if core.ring.is_empty() {
+            return core.slot.take();
+        }
+        let dispatched = core.stats.dispatched.get();
+        if run.may_go_on(dispatched) {
+            core.stats.lifo_extended.add(1);
+            return core.slot.take();
+        }
+        core.stats.lifo_flushes.add(1);
+        if core.slot.is_urgent() && run.rest.begin(dispatched, core.ring.len()) {
+            run.count = RESTED + SOME - 1;
+            return self.next_of_lifo_rest(core);
+        }
+        core.slot.take().into_iter().for_each(|fiber| self.push_back(fiber));
         core.ring.pop()
     }
 
-    /// Three from the slot have run, `fiber` would be the fourth, and others stand in the ring: who is next?
-    #[cold]
-    fn end_lifo_run(&self, core: &Core, fiber: FiberPtr) -> Option<FiberPtr> {
-        if self.own_in(core).lifo_run.may_go_on(core.stats.dispatched.get()) {
-            core.stats.lifo_extended.add(1);
-            return Some(fiber);
-        }
-        core.stats.lifo_flushes.add(1);
-        self.push_back(fiber);
-        core.ring.pop()
+    fn next_of_lifo_rest(&self, core: &Core) -> Option<FiberPtr> {
+        core.ring.pop().or_else(|| self.end_lifo_rest(core))
+    }
+
+    fn end_lifo_rest(&self, core: &Core) -> Option<FiberPtr> {
+        let run = &mut self.own_in(core).lifo_run;
+        run.rest.end(core.stats.dispatched.get());
+        run.count = 1;
+        core.stats.lifo_hits.add(1);
+        core.slot.take()
     }
 
     /// Counts a dispatch; false if the worker must look around first, on its own stack.

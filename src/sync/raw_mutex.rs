@@ -45,9 +45,9 @@
 //! more. So does a fiber, and who comes, if that pays: for longer if its worker has nothing else to do (`scheduler/spin.rs`,
 //! `lock_spin.rs`); with the same right to overtake as ever, and charged for it.
 //!
-//! How often the lock may be taken past the token depends on where it is. *Near* means that the one who has it runs as
-//! soon as the calling fiber makes way: it was put into the queues of this very worker, from which nobody has stolen
-//! since, or there is no other worker. Then, when `SOME` turns or more have taken `LONG`, a fiber that would overtake
+//! How often the lock may be taken past the token depends on where it is. *Near* means that the one who has it runs
+//! soon after the calling fiber has made way (`scheduler/lifo_rest.rs`): it was put into the queues of this very worker, from
+//! which nobody has stolen since, or there is no other worker. Then, when `SOME` turns or more have taken `LONG`, a fiber that would overtake
 //! once more makes way: it queues up, though the lock is free and stays so; but not if others had those turns and
 //! nobody waits since it found the lock taken: then its own begin (`turns.rs`). The lock is never given to somebody who
 //! does not run, and no other worker is woken for a fiber that will only contend. Else the one with the token may be
@@ -260,7 +260,7 @@ impl RawMutex {
 
     #[cold]
     fn lock_slow(&self, flags: u8, how: Wait) -> Result<(), Cancelled> {
-        let how = Wait { object: &raw const *self as usize, at_once: true, ..how };
+        let how = Wait { object: &raw const *self as usize, urgent: true, at_once: true, ..how };
         let mut role = match self.may_barge(flags) {
             true if self.barge(flags) => return Ok(()),
             true => {

@@ -295,7 +295,7 @@ impl RawRwLock {
         if overtakes {
             self.turns.meet();
         }
-        let how = Wait { object, at_once: true, ..Wait::cancellable("rwlock") };
+        let how = Wait { object, urgent: true, at_once: true, ..Wait::cancellable("rwlock") };
         let mut patience = Patience::new();
         let (mut has_token, mut along, mut place) = (false, ALL, Place::Back);
         loop {

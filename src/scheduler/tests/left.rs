@@ -1,5 +1,6 @@
 //! What a worker does with fibers that nobody will run any more.
 
+use super::super::lifo_rest::LifoRest;
 use super::super::lifo_run::LIFO_RUNS;
 use super::super::ring::CAPACITY;
 use super::super::shared::Shared;
@@ -46,7 +47,8 @@ fn fill_and_close(shared: &Shared, dropped: &Dropped) {
     }
     assert!(core.slot.put(fiber(shared, dropped)).is_none());
     // SAFETY: the test's one thread owns the core, and nobody has a reference.
-    unsafe { core.own() }.lifo_run.count = LIFO_RUNS;
+    let run = &mut unsafe { core.own() }.lifo_run;
+    (run.count, run.rest) = (LIFO_RUNS, LifoRest::of_long_ones());
     assert!(shared.injector.close().is_empty());
 }
 

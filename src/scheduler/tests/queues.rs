@@ -1,8 +1,8 @@
 //! LIFO slot and ring of one worker: who runs next, who is displaced, who is woken for it.
 
 use super::super::worker::Worker;
-use super::{bench, config};
-use crate::fiber;
+use super::{Bench, bench, config};
+use crate::fiber::{self, Traits};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::scheduler::heirs;
@@ -48,6 +48,49 @@ fn after_three_in_a_row_the_slot_is_flushed_behind_the_others() {
         // The run of three ends with the ring; a new one begins.
         assert_eq!(order, [0, 1, 2, 5, 4, 3]);
         assert_eq!((core.stats.lifo_hits.get(), core.stats.lifo_flushes.get()), (4, 1));
+    });
+}
+
+/// In the ring stand 5 to 24. Three from the slot have run and one of the ring, before 3, which stood in the slot.
+fn beside_many(urgent: bool, test: impl Fn(&Bench<'_>)) {
+    bench(config(2), 25, |bench| {
+        bench.fill_ring(0, 5..25);
+        // SAFETY: the test holds them all.
+        unsafe { bench.fibers[3].note_wait("lock", 0, Traits::new(false, urgent)) };
+        let next = |newest: usize| {
+            bench.workers[0].push_woken(bench.fibers[newest]);
+            bench.find(0)
+        };
+        assert_eq!([0, 1, 2, 3].map(next), [0, 1, 2, 5].map(Some));
+        test(bench);
+        bench.ring(0);
+    });
+}
+
+#[test]
+fn beside_many_who_is_urgent_has_its_turn_after_some_of_them() {
+    beside_many(true, |bench| {
+        assert_eq!([(); 5].map(|()| bench.find(0)), [6, 7, 8, 3, 9].map(Some));
+        let stats = &bench.core(0).stats;
+        assert_eq!((stats.lifo_hits.get(), stats.lifo_flushes.get()), (4, 1));
+    });
+    beside_many(false, |bench| assert_eq!(bench.ring(0).last(), Some(&3)));
+}
+
+#[test]
+fn who_takes_its_place_meanwhile_runs_next() {
+    beside_many(true, |bench| {
+        bench.workers[0].push_woken(bench.fibers[4]);
+        assert_eq!([bench.find(0), bench.find(0)], [4, 6].map(Some));
+        assert_eq!(bench.ring(0).last(), Some(&3));
+    });
+}
+
+#[test]
+fn it_has_its_turn_at_once_where_they_were_stolen() {
+    beside_many(true, |bench| {
+        assert_eq!(bench.ring(0).len(), 19);
+        assert_eq!([bench.find(0), bench.find(0)], [Some(3), None]);
     });
 }
 
