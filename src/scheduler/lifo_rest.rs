@@ -11,16 +11,17 @@
 //! 46 -> 6.3 ms (3.3) and 1,412 -> 14 us (17); of a hundred 1.15 -> 0.11 ms (0.22). A turn takes as long as before.
 //!
 //! Three from the slot for four of the ring is less than a half, if they take as long. Where a run of theirs follows a rest, and
-//! took more than [`TIMES`] as long for each as those of the ring in that, they go behind the ring, the next [`AGAIN`]
-//! times too.
+//! took more than [`TIMES`] as long for each as those of the ring in that, twice in a row (once may be the system), they go behind
+//! the ring, and the next [`AGAIN`] times too.
 
 use super::lifo_run::LIFO_RUNS;
 use crate::primitives::clock::stamp;
+use std::mem;
 
 /// So many of the ring run then.
 pub(super) const SOME: u8 = 4;
 const TIMES: u64 = 2;
-const AGAIN: u16 = 15;
+const AGAIN: u8 = 15;
 
 /// Times are stamps, and dispatches are told apart by their lower bits: hints.
 #[derive(Debug, Default)]
@@ -28,9 +29,11 @@ pub(super) struct LifoRest {
     /// When the last run ended, or when its rest did; and what was dispatched by then.
     since: u64,
     dispatched: u16,
-    /// So many more runs are taken for long ones.
-    long: u16,
-    /// What one of the ring took in the last rest.
+    /// The last one that was measured was long.
+    had_long: bool,
+    /// So many more go behind the ring.
+    long: u8,
+    /// What one of the ring took in the last rest; 0 if there was none.
     ring: u32,
 }
 
@@ -42,14 +45,17 @@ impl LifoRest {
 
     fn begin_at(&mut self, now: u64, dispatched: u16) -> bool {
         let follows = dispatched.wrapping_sub(self.dispatched) == LIFO_RUNS.into();
-        let took = now.wrapping_sub(self.since) / u64::from(LIFO_RUNS);
-        self.long = match follows {
-            true if took > TIMES * u64::from(self.ring) => AGAIN,
-            true => 0,
-            false => self.long.saturating_sub(1),
-        };
+        if follows && self.ring != 0 {
+            let took = now.wrapping_sub(self.since) / u64::from(LIFO_RUNS);
+            let is_long = took > TIMES * u64::from(self.ring);
+            if mem::replace(&mut self.had_long, is_long) && is_long {
+                self.long = AGAIN + 1;
+            }
+        }
         (self.since, self.dispatched) = (now, dispatched);
-        self.long == 0
+        let rests = self.long == 0;
+        self.long = self.long.saturating_sub(1);
+        rests
     }
 
     /// They have run.
@@ -101,22 +107,33 @@ mod tests {
         }
     }
 
-    /// The first is not known to be, and one in seventeen after that.
+    /// The first two are not known to be, and one in seventeen after that.
     #[test]
     fn those_who_take_longer_wait_for_all() {
         for (slot, ring) in [(210, 100), (1_000, 1)] {
-            assert_eq!(rests(171, slot, ring), 11, "{slot}, {ring}");
+            assert_eq!(rests(2 + 17 * 20, slot, ring), 2 + 20, "{slot}, {ring}");
         }
     }
 
+    /// Three of the slot's run, and those of the ring after that if they rest: 80 each time. Do they?
+    fn rests_after(rest: &mut LifoRest, now: &mut u64, dispatched: u16, took: u64) -> bool {
+        *now += took;
+        let rests = rest.begin_at(*now, dispatched);
+        *now += 80;
+        rest.end_at(*now, dispatched + u16::from(SOME));
+        rests
+    }
+
     #[test]
-    fn what_does_not_follow_a_rest_says_nothing() {
-        let mut rest = LifoRest::default();
-        assert!(rest.begin_at(1_000, 4), "others were dispatched too");
-        rest.end_at(1_080, 12);
-        assert!(rest.begin_at(9_000, 16));
-        rest.end_at(9_080, 24);
-        assert!(!rest.begin_at(9_180, 27));
+    fn twice_long_is_believed_where_it_follows_a_rest() {
+        let (mut rest, mut now) = (LifoRest::default(), 0);
+        let mut rests = |dispatched, took| rests_after(&mut rest, &mut now, dispatched, took);
+        assert!(rests(3, 9_000), "there was no rest before");
+        assert!(rests(11, 9_000), "others were dispatched too");
+        assert!(rests(18, 9_000), "once");
+        assert!(rests(25, 30));
+        assert!(rests(32, 9_000), "once again");
+        assert!(!rests(39, 9_000));
     }
 
     #[test]

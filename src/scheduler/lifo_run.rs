@@ -51,7 +51,7 @@ pub(super) struct LifoRun {
     own: u32,
     /// The last that was measured of them.
     measured: u32,
-    /// In the others' last turn one took longer than [`MOST`].
+    /// In the others' last turn one took longer than [`MOST`] on average.
     had_long: bool,
     pub(super) rest: LifoRest,
 }
@@ -132,13 +132,6 @@ impl LifoRun {
         are_long.then(|| now.wrapping_add(took.min(MOST)))
     }
 
-    /// Another fiber has taken the place of the one in the slot, and does not know of a rest.
-    pub(super) fn displaced(&mut self) {
-        if self.count > LIFO_RUNS {
-            self.count = 0;
-        }
-    }
-
     /// A fiber must let others run that would go on.
     pub(super) fn budget_used_up(&mut self) {
         self.used_up = true;
@@ -149,7 +142,7 @@ impl LifoRun {
     /// question goes by [`LONG`].)
     #[inline(always)]
     pub(super) fn yields(&mut self) {
-        if self.count != 0 {
+        if (1..=LIFO_RUNS).contains(&self.count) {
             self.yields = 0;
         } else if self.until.is_none() {
             self.yields = self.yields.saturating_add(1);
@@ -215,9 +208,11 @@ mod tests {
         run.count = 1;
         run.yields();
         assert!(!run.may_go_on_at(2 * LONG_FOR_A_YIELD, 5));
-        run.count = 0;
-        (0..2).for_each(|_| run.yields());
-        assert!(run.may_go_on_at(4 * LONG_FOR_A_YIELD, 10));
+        for count in [0, RESTED + 1] {
+            run.count = count;
+            run.yields();
+        }
+        assert!(run.may_go_on_at(4 * LONG_FOR_A_YIELD, 10), "both are the ring's");
         (0..9).for_each(|_| run.yields());
         assert_eq!(run.yields, 2, "of the slot, maybe: the run goes on");
     }

@@ -124,6 +124,8 @@ impl Worker<'_> {
         match *count {
             LIFO_RUNS => self.end_lifo_run(core),
             RESTED => self.end_lifo_rest(core),
+            // Another one has come to its place.
+            _ if !core.slot.is_urgent() => self.end_lifo_rest(core),
             _ => {
                 *count -= 1;
                 self.next_of_lifo_rest(core)
