@@ -6,9 +6,9 @@
 //! meanwhile takes the lock past it, or makes way and queues up, until hundreds stand there of whom few are served in each
 //! round. So who is urgent has its turn after [`SOME`] of the ring.
 //!
-//! Measured on an Intel, two workers, medians of one run (Go's in brackets): of a thousand fibers that hold a mutex for 0.3 us and compute for
-//! as long the slowest thousandth waited for 40 -> 2.9 ms (1.6), all of them 293 -> 5.9 us on average (6.5); with 1 and 2 us
-//! 46 -> 6.3 ms (3.3) and 1,412 -> 14 us (17); of a hundred 1.15 -> 0.11 ms (0.22). A turn takes as long as before.
+//! Measured on an Intel, two workers, medians of fifteen in one run (Go's in brackets): of a thousand fibers that hold a mutex for 0.3 us and
+//! compute for as long the slowest thousandth waited for 37 -> 1.5 ms (1.7), all of them 200 -> 4.0 us on average (7.8); with 1 and
+//! 2 us 44 -> 6.4 ms (3.6) and 1,416 -> 15 us (18); of a hundred 1.4 -> 0.20 ms (0.23). Turns take as long as before, to 2%.
 //!
 //! Three from the slot for four of the ring is less than a half, if they take as long. Where a run of theirs follows a rest, and
 //! took more than [`TIMES`] as long for each as those of the ring in that, twice in a row (once may be the system), they go behind
