@@ -14,11 +14,14 @@
 //! took more than [`TIMES`] as long for each as those of the ring in that, twice in a row (once may be the system), they go behind
 //! the ring, and the next [`AGAIN`] times too.
 
-use super::lifo_run::LIFO_RUNS;
 use crate::primitives::clock::stamp;
 use std::mem;
 
-/// So many of the ring run then.
+/// Dispatches from the LIFO slot in a row, before others get their turn.
+pub(super) const LIFO_RUNS: u8 = 3;
+/// What the count of them comes to when a rest is over.
+pub(super) const RESTED: u8 = LIFO_RUNS + 1;
+/// So many of the ring run in a rest.
 pub(super) const SOME: u8 = 4;
 const TIMES: u64 = 2;
 const AGAIN: u8 = 15;

@@ -1,8 +1,7 @@
 //! Where a worker looks for the next fiber, in order.
 
 use super::core::Core;
-use super::lifo_rest::SOME;
-use super::lifo_run::{LIFO_RUNS, RESTED};
+use super::lifo_rest::{LIFO_RUNS, RESTED, SOME};
 use super::locked_queue;
 use super::ring;
 use super::tick::{Due, Queues};

@@ -1,7 +1,6 @@
 //! What a worker does with fibers that nobody will run any more.
 
-use super::super::lifo_rest::LifoRest;
-use super::super::lifo_run::LIFO_RUNS;
+use super::super::lifo_rest::{LIFO_RUNS, LifoRest};
 use super::super::ring::CAPACITY;
 use super::super::shared::Shared;
 use super::super::worker::{run, run_here};
