@@ -75,6 +75,8 @@
 //! - **runtime**: workers, their scheduler and their driver. **Handle**: a reference to one.
 //! - **LIFO slot**: the fiber that a worker runs next. **Ring**: its queue of 256, from which others
 //!   **steal** half. **Injector**: the queue of all; what finds no room in a ring, its **overflow**, stands there too. **Mailbox**: what was meant for one worker.
+//! - **urgent**: woken for a lock, which others take or wait for meanwhile. **Rest**: those of a long ring that run between two runs
+//!   from the slot, while who is urgent stays there.
 //! - **dispatch**: giving a fiber the processor. **Tick**: 128 dispatches, fewer where they take
 //!   long. **Operations**: what a fiber may do without waiting before it yields.
 //! - **blocking mode**: a fiber keeps its thread, whose core was handed on. **Hand-off**: that. **Brief call**: one of
