@@ -39,7 +39,9 @@ mod ring {
     use std::cell::UnsafeCell;
     use std::time::Instant;
 
-    const STACK: usize = 64 << 10;
+    const PAGE: usize = 4 << 10;
+    /// An odd number of pages, as slots have (`src/stack/size.rs`).
+    const STACK: usize = (64 << 10) + PAGE;
     const STEPS: usize = 1_000_000;
 
     /// A flow of the ring; on a line of its own, as a control block is.
@@ -90,7 +92,7 @@ mod ring {
     pub fn measure(name: &str, bar: f64, flows: usize, coloured: bool) {
         let mut memory = vec![0u128; flows * STACK / 16 + STACK];
         let base = memory.as_mut_ptr() as usize;
-        let base = base.next_multiple_of(STACK);
+        let base = base.next_multiple_of(PAGE);
         // The last node is the thread's own flow: it counts the rounds.
         let nodes: Vec<Node> = (0..=flows)
             .map(|_| Node {

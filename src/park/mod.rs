@@ -271,7 +271,7 @@ fn check_stack(fiber: FiberPtr, reason: &str) {
     // SAFETY: the calling fiber's own, on which it runs unless a handler interrupted it. It knows its size
     // too, in a line of the cache that nothing else here needs.
     let on_stack = unsafe { fiber.stack() }
-        .is_some_and(|stack| size.is_one_slot(stack.addr().get(), (&raw const here).addr()));
+        .is_some_and(|stack| size.holds(stack.addr().get(), (&raw const here).addr()));
     if !on_stack {
         off_stack(reason);
     }

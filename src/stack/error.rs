@@ -65,7 +65,7 @@ impl StackError {
     #[cold]
     pub(super) fn new(size: StackSize, call: Call, os: Errno) -> StackError {
         let limit = match (call, os) {
-            (Call::Mmap, Errno::NOMEM) => Limit::behind_mmap(2 * size.bytes() as u64),
+            (Call::Mmap, Errno::NOMEM) => Limit::behind_mmap(size.slot_bytes() as u64),
             (Call::Mmap, Errno::AGAIN) => Limit::Locked,
             (Call::Guard, Errno::NOMEM) => Limit::MapCount(setting("/proc/sys/vm/max_map_count")),
             _ => Limit::Unknown,

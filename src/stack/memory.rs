@@ -33,26 +33,6 @@ pub(super) fn map(bytes: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(base.cast()).ok_or(io::Errno::NOMEM)
 }
 
-/// Maps `bytes` (a multiple of `align`, itself a power of two and a multiple of the page size) at a
-/// multiple of `align`.
-///
-/// The highest aligned place is kept: kernels map downwards, so the next mapping ends where this
-/// one begins and the two can become one.
-pub(super) fn map_aligned(bytes: usize, align: usize) -> io::Result<NonNull<u8>> {
-    let whole = bytes.checked_add(align).ok_or(io::Errno::NOMEM)?;
-    let raw = map(whole)?;
-    let end = raw.as_ptr() as usize + whole;
-    let below = (end - bytes) / align * align - raw.as_ptr() as usize;
-    // SAFETY: `below <= align`, so base and the part above it lie in the mapping just made, which
-    // nobody else knows of.
-    unsafe {
-        let base = raw.add(below);
-        unmap(raw, below);
-        unmap(base.add(bytes), whole - below - bytes);
-        Ok(base)
-    }
-}
-
 /// Gives a whole number of pages back to the system. A refusal only wastes address space.
 ///
 /// # Safety

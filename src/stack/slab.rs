@@ -42,7 +42,7 @@ impl Slab {
     unsafe fn slot(&self, index: usize) -> NonNull<u8> {
         debug_assert!(index < self.slots);
         // SAFETY: the caller's promise.
-        unsafe { self.base.add(index * self.size.bytes()) }
+        unsafe { self.base.add(index * self.size.slot_bytes()) }
     }
 }
 
@@ -126,8 +126,8 @@ impl Slabs {
     /// Maps the class's next slab; smaller ones, down to one slot, if the system has no room.
     fn grow(&self, growth: &mut Growth, size: StackSize) -> Result<&'static Slab, StackError> {
         let most = if self.split.load(Ordering::Relaxed) { MOST_BYTES_SPLIT } else { MOST_BYTES };
-        let first = (FIRST_BYTES / size.bytes()).max(1);
-        let mut slots = growth.next_slots.clamp(first, (most / size.bytes()).max(first));
+        let first = (FIRST_BYTES / size.slot_bytes()).max(1);
+        let mut slots = growth.next_slots.clamp(first, (most / size.slot_bytes()).max(first));
         let base = loop {
             match map(slots, size) {
                 Ok(base) => break base,
@@ -165,8 +165,8 @@ impl Slabs {
 }
 
 fn map(slots: usize, size: StackSize) -> Result<NonNull<u8>, Errno> {
-    let bytes = slots.checked_mul(size.bytes()).ok_or(Errno::NOMEM)?;
-    let base = memory::map_aligned(bytes, size.bytes())?;
+    let bytes = slots.checked_mul(size.slot_bytes()).ok_or(Errno::NOMEM)?;
+    let base = memory::map(bytes)?;
     match memory::no_huge_pages(base, bytes) {
         Ok(()) => Ok(base),
         Err(error) => {
@@ -198,9 +198,9 @@ pub(super) fn find(address: usize) -> Option<Found> {
     // SAFETY: whatever is on the list is complete, constant and never freed (invariants 1 and 2).
     while let Some(slab) = unsafe { next.as_ref() } {
         let offset = address.wrapping_sub(slab.base.as_ptr() as usize);
-        let index = offset >> slab.size.log2();
+        let (index, within) = (offset / slab.size.slot_bytes(), offset % slab.size.slot_bytes());
         if index < slab.slots {
-            let in_guard = offset & (slab.size.bytes() - 1) < slab.size.guard_bytes();
+            let in_guard = within < slab.size.guard_bytes();
             // SAFETY: just compared.
             let base = unsafe { slab.slot(index) };
             return Some(Found { base, size: slab.size, in_guard });

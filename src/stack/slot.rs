@@ -9,8 +9,8 @@
 //!
 //! 1. Everything is computed from base and size; the header's content may be lost whenever the
 //!    slot is a [`Slot`], and is written anew by [`Slot::open`].
-//! 2. The header lies `colour * 64` bytes below the slot's end, with `colour` the slot's number
-//!    modulo 16. Stacks of one size would otherwise put their hottest lines into the same few
+//! 2. The header lies `colour * 64` bytes below the slot's end, with `colour` the number of its
+//!    first page modulo 16. Stacks of one size would otherwise put their hottest lines into the same few
 //!    sets of the cache: coloured, a round over 1,000 fibers is three times as fast.
 
 use super::size::StackSize;
@@ -95,9 +95,10 @@ impl SlotHeader {
 /// Where the header of the slot at `base` is (invariant 4 of the room).
 #[inline]
 pub(super) fn header_of(base: NonNull<u8>, size: StackSize) -> NonNull<SlotHeader> {
-    let colour = (base.as_ptr() as usize >> size.log2()) % COLOURS;
+    // There is an odd number of pages from slot to slot.
+    let colour = base.as_ptr() as usize / memory::page_size() % COLOURS;
     // SAFETY: a header and 15 colours are 1 KiB, which is less than the least slot.
-    unsafe { base.add(size.bytes() - LINE - colour * LINE).cast() }
+    unsafe { base.add(size.slot_bytes() - LINE - colour * LINE).cast() }
 }
 
 /// A slot with its guard in force, whose header holds nothing yet.
@@ -203,9 +204,11 @@ impl Stack {
 
     #[inline]
     fn base(&self) -> NonNull<u8> {
-        let offset = self.0.as_ptr() as usize & (self.size().bytes() - 1);
-        // SAFETY: slots are aligned to their size, so this stays in the slot.
-        unsafe { self.0.cast::<u8>().sub(offset) }
+        // The header and its colour lie in the last page.
+        let header = self.0.as_ptr() as usize;
+        let above = (header + LINE).next_multiple_of(memory::page_size()) - header;
+        // SAFETY: this is where the slot begins.
+        unsafe { self.0.cast::<u8>().sub(self.size().slot_bytes() - above) }
     }
 
     /// From [`limit`](Self::limit) to the start of the topmost page, which has the header.

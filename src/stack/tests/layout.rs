@@ -9,14 +9,13 @@ fn ranges_are_aligned_and_inside_the_slot() {
         let stack = new_stack(size);
         let (limit, top) = (stack.limit() as usize, stack.top() as usize);
         let base = limit - size.guard_bytes();
-        assert_eq!(base % size.bytes(), 0, "slots are aligned to their size");
         assert_eq!(top % 64, 0);
-        let above = base + size.bytes() - top;
+        let end = base + size.slot_bytes();
+        let above = end - top;
         assert!((64..=1024).contains(&above), "{above} bytes of header and colour");
         assert_eq!(stack.size(), size);
-        let end = base + size.bytes();
-        assert!([base, limit, end - 1].iter().all(|place| size.is_one_slot(top, *place)));
-        assert!([0, base - 1, end].iter().all(|place| !size.is_one_slot(top, *place)));
+        assert!([limit, top - 1, top].iter().all(|place| size.holds(top, *place)));
+        assert!([0, base - 1, base, end].iter().all(|place| !size.holds(top, *place)));
         assert_guarded(&stack);
         touch(&stack, top - limit);
     }
@@ -29,6 +28,19 @@ fn sixteen_neighbours_have_sixteen_colours() {
         let colours: HashSet<usize> =
             stacks.iter().map(|stack| stack.top() as usize % 4096).collect();
         assert_eq!(colours.len(), 16);
+    });
+}
+
+/// Or they share a few places in the processor's translation buffers.
+#[test]
+fn neighbours_are_an_odd_number_of_pages_apart() {
+    alone("layout::neighbours_are_an_odd_number_of_pages_apart", &[], || {
+        for size in [StackSize::min(), StackSize::DEFAULT, size(512)] {
+            let [one, next] = [(); 2].map(|()| slab::take(size).unwrap().open());
+            let apart = found(&next).base.as_ptr() as usize - found(&one).base.as_ptr() as usize;
+            assert_eq!(apart % memory::page_size(), 0);
+            assert_eq!(apart / memory::page_size() % 2, 1, "{size}: {apart} bytes");
+        }
     });
 }
 
@@ -57,8 +69,9 @@ fn addresses_find_their_slot() {
     assert_eq!(found(limit - 1), Some((base, true)));
     assert_eq!(found(limit), Some((base, false)));
     assert_eq!(found(top), Some((base, false)));
-    assert_eq!(found(base + stack.size().bytes() - 1), Some((base, false)));
-    assert_ne!(found(base + stack.size().bytes()).map(|(base, _)| base), Some(base));
+    let end = base + stack.size().slot_bytes();
+    assert_eq!(found(end - 1), Some((base, false)));
+    assert_ne!(found(end).map(|(base, _)| base), Some(base));
     assert_eq!(slab::find(top).unwrap().header().as_ptr().cast::<u8>(), stack.top());
     let on_this_stack = 0_u8;
     for outside in [0, 1, &raw const on_this_stack as usize, usize::MAX] {
@@ -70,7 +83,8 @@ fn addresses_find_their_slot() {
 fn a_slab_ends_where_its_last_slot_ends() {
     alone("layout::a_slab_ends_where_its_last_slot_ends", &[], || {
         let first = slab::take(size(64)).unwrap().open();
-        let end = found(&first).base.as_ptr() as usize + crate::stack::stats().slots * (64 << 10);
+        let slots = crate::stack::stats().slots;
+        let end = found(&first).base.as_ptr() as usize + slots * size(64).slot_bytes();
         assert!(slab::find(end - 1).is_some_and(|found| !found.in_guard));
         assert!(slab::find(end).is_none());
     });
