@@ -41,24 +41,12 @@
 //! looks at that count after its store, with the light fence between, and wakes: as for `raw`, before the
 //! heavy fence the revoker sees the store, after it he is seen.
 //!
-//! # Who has to wait
-//!
-//! The least that a turn costs where two take turns is the way of the lock's line, and of those that it guards. So who finds
-//! `raw` taken stays away for a while before it tries again; for how long is learned from how many turns another has had in
-//! a row when somebody had to wait. Two that send and receive without a pause have some, and more the longer the other one stays
-//! away; who does something else between two turns has one, and stays away for nothing. Where more than two come each lets
-//! several turns pass in any case.
-//!
-//! Measured beside 32 `spin_loop`s each time, on an Intel whose lines take 61 ns from one processor to the other, two workers: a
-//! stream without a bound 55 -> 36 ns, a hundred that ask one 250 -> 218, fifty that call one of eight 900 -> 710, logs of twenty to
-//! one 501 -> 456, eight that hand to eight 911 -> 870. Four workers on two processors: a hundred that ask one 345 -> 373, the last
-//! three 858 -> 697, 516 -> 473, 919 -> 873.
-//!
 //! # What it asks for
 //!
 //! As `Lock`: the release touches the lock after others may have it. And it asks who comes: a [`Caller`].
 
 use super::asymmetric;
+use super::away::Away;
 use super::lock::{Bed, RawLock};
 use super::sync::UnsafeCell;
 use super::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
@@ -87,19 +75,6 @@ const STREAK: u32 = 1;
 #[cfg(loom)]
 const LONG_STREAK: u32 = 1;
 
-/// Who finds `raw` taken stays away for so many `spin_loop`s, a hundred nanoseconds. Where each does something else between
-/// two turns, no longer.
-const AWAY: u32 = 8;
-/// Where another one has [`TURNS`] in a row, it has some more meanwhile, and what the lock is for goes from processor to
-/// processor once for all of them.
-const AWAY_LONG: u32 = 64;
-const TURNS: u32 = 3;
-/// The same where those who wait stay away for long already.
-const TURNS_BY_THEN: u32 = 4;
-/// More count as that many.
-const MOST_TURNS: u32 = 8;
-const SCALE: u32 = 16;
-
 /// The calling thread, as a biased lock knows it. Good until the caller's next switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller(usize, PhantomData<*const ()>);
@@ -127,7 +102,7 @@ struct RawBiased {
     /// Is the thread that has the bias inside? Written by that thread alone.
     inside: AtomicU8,
     raw: RawLock,
-    /// [`AWAY`] or [`AWAY_LONG`]. Written by the owner of `raw`.
+    /// For how long who finds `raw` taken stays away (`away.rs`). Written by the owner of `raw`.
     away: AtomicU32,
     /// Where the revoker sleeps for `inside`.
     bed: Bed,
@@ -140,14 +115,9 @@ struct History {
     /// Who came last, and how many times in a row before.
     last: usize,
     streak: u32,
-    /// Who came before that one.
-    before: usize,
     /// How many times it takes.
     needed: u32,
-    /// How many turns in a row another has had when somebody had to wait: a moving average, times [`SCALE`].
-    turns: u32,
-    /// Whoever waits stays away for long.
-    is_long: bool,
+    away: Away,
     /// Who has lost the bias without having seen it; or [`NOBODY`].
     debtor: usize,
 }
@@ -232,7 +202,7 @@ impl RawBiased {
                 (*history).revoked(named, gave_up);
             }
             if waited {
-                self.away.store((*history).waited(caller), Ordering::Relaxed);
+                self.away.store((*history).away.waited(), Ordering::Relaxed);
             }
             (*history).came(caller)
         });
@@ -265,15 +235,7 @@ impl RawBiased {
 
 impl History {
     const fn new() -> History {
-        History {
-            last: 0,
-            streak: 0,
-            before: 0,
-            needed: STREAK,
-            turns: 0,
-            is_long: false,
-            debtor: NOBODY,
-        }
+        History { last: 0, streak: 0, needed: STREAK, away: Away::new(), debtor: NOBODY }
     }
 
     #[cold]
@@ -281,24 +243,10 @@ impl History {
         (self.needed, self.debtor) = if gave_up { (STREAK, NOBODY) } else { (LONG_STREAK, from) };
     }
 
-    /// The caller had to wait. For how long had the next ones better stay away?
-    fn waited(&mut self, caller: Caller) -> u32 {
-        // Nothing tells two threads that have no runtime from one.
-        if self.last != caller.0 {
-            // Others have had theirs where it was not the caller that came before.
-            let turns = if self.before == caller.0 { self.streak + 1 } else { MOST_TURNS };
-            let turns = SCALE * turns.min(MOST_TURNS);
-            self.turns = (3 * self.turns + turns).div_ceil(4);
-            // Of those that another has had some had no time otherwise.
-            let enough = if self.is_long { TURNS_BY_THEN } else { TURNS };
-            self.is_long = self.turns >= SCALE * enough;
-        }
-        if self.is_long { AWAY_LONG } else { AWAY }
-    }
-
     /// The caller has taken `raw`. True if it is to have the bias.
     #[inline(always)]
     fn came(&mut self, caller: Caller) -> bool {
+        self.away.count();
         if self.last != caller.0 {
             self.another_came(caller);
             return false;
@@ -308,7 +256,7 @@ impl History {
     }
 
     fn another_came(&mut self, caller: Caller) {
-        (self.before, self.last, self.streak) = (self.last, caller.0, 0);
+        (self.last, self.streak) = (caller.0, 0);
         if self.debtor == caller.0 {
             self.debtor = NOBODY;
         }
@@ -356,7 +304,7 @@ impl<T> BiasedLock<T> {
             bias: AtomicUsize::new(NOBODY),
             inside: AtomicU8::new(OUT),
             raw: RawLock::new(),
-            away: AtomicU32::new(AWAY),
+            away: AtomicU32::new(Away::FIRST),
             bed: Bed::new(),
             history: UnsafeCell::new(History::new()),
         };

@@ -26,6 +26,7 @@
 //! last touch. References keep to that by themselves; pointers have to see to it.
 
 use super::asymmetric;
+use super::away;
 use super::sync::UnsafeCell;
 use super::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 pub(super) use bed::Bed;
@@ -70,7 +71,7 @@ impl RawLock {
         }
     }
 
-    /// As [`lock`](RawLock::lock), but who finds it taken stays away for so many `spin_loop`s before it tries again. True if it
+    /// As [`lock`](RawLock::lock), but who finds it taken stays away for so many stamps before it tries again. True if it
     /// was taken.
     #[inline(always)]
     pub(super) fn lock_patiently(&self, away: &AtomicU32) -> bool {
@@ -84,10 +85,7 @@ impl RawLock {
     #[cold]
     #[inline(never)]
     fn lock_later(&self, away: u32) {
-        // For a model it is no different from a lock that is tried later.
-        if !cfg!(loom) {
-            (0..away).for_each(|_| std::hint::spin_loop());
-        }
+        away::stay(away);
         self.lock_slowly();
     }
 
@@ -316,6 +314,7 @@ mod models {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{AtomicU32, Lock};
+    use crate::primitives::clock::in_stamps;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -346,7 +345,9 @@ mod tests {
     /// Who finds it taken does not come back before its time, though the lock is free by then.
     #[test]
     fn who_waits_stays_away() {
-        let (lock, away) = (Lock::new(()), AtomicU32::new(1_000_000));
+        super::super::tsc::prepare();
+        let away = in_stamps(Duration::from_millis(10)) as u32;
+        let (lock, away) = (Lock::new(()), AtomicU32::new(away));
         thread::scope(|scope| {
             let held = lock.lock();
             let waiter = scope.spawn(|| {

@@ -23,6 +23,7 @@ pub(crate) mod asymmetric;
 #[cfg(loom)]
 #[path = "asymmetric_loom.rs"]
 pub(crate) mod asymmetric;
+mod away;
 #[cfg(all(not(loom), any(target_os = "linux", target_os = "android")))]
 pub(crate) mod bell;
 #[cfg(any(loom, not(any(target_os = "linux", target_os = "android"))))]
