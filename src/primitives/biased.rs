@@ -45,6 +45,7 @@
 //!
 //! As `Lock`: the release touches the lock after others may have it. And it asks who comes: a [`Caller`].
 
+use super::LINE;
 use super::asymmetric;
 use super::away::Away;
 use super::lock::{Bed, RawLock};
@@ -66,14 +67,14 @@ const IN: u8 = 1;
 /// So many times in a row somebody takes the lock before the bias is given, with which the next hundred or so
 /// pay for its end.
 #[cfg(not(loom))]
-const STREAK: u32 = 128;
+const STREAK: u16 = 128;
 /// The same where the last end was by a heavy fence: some microseconds for each of two processors.
 #[cfg(not(loom))]
-const LONG_STREAK: u32 = 4096;
+const LONG_STREAK: u16 = 4096;
 #[cfg(loom)]
-const STREAK: u32 = 1;
+const STREAK: u16 = 1;
 #[cfg(loom)]
-const LONG_STREAK: u32 = 1;
+const LONG_STREAK: u16 = 1;
 
 /// The calling thread, as a biased lock knows it. Good until the caller's next switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,15 +113,19 @@ struct RawBiased {
 /// Touched by the owner of `raw` alone.
 #[derive(Debug)]
 struct History {
-    /// Who came last, and how many times in a row before.
-    last: usize,
-    streak: u32,
+    /// Who came last, the lower half of that, and how many times in a row before.
+    last: u32,
+    streak: u16,
     /// How many times it takes.
-    needed: u32,
+    needed: u16,
     away: Away,
     /// Who has lost the bias without having seen it; or [`NOBODY`].
     debtor: usize,
 }
+
+#[cfg(not(loom))]
+const _: () =
+    assert!(size_of::<RawBiased>() <= LINE, "one line goes from one processor to the other");
 
 impl RawBiased {
     /// Returns what the owner stores to when it leaves.
@@ -193,7 +198,7 @@ impl RawBiased {
     #[inline(never)]
     fn lock_plainly(&self, caller: Caller) {
         self.give_up(caller);
-        let waited = self.raw.lock_patiently(&self.away);
+        let stayed = self.raw.lock_patiently(&self.away);
         let named = self.bias.load(Ordering::Relaxed);
         let gave_up = named == NOBODY || self.revoke(named);
         // SAFETY: the owner of `raw`.
@@ -201,8 +206,8 @@ impl RawBiased {
             if named != NOBODY {
                 (*history).revoked(named, gave_up);
             }
-            if waited {
-                self.away.store((*history).away.waited(), Ordering::Relaxed);
+            if let Some(until) = stayed {
+                self.away.store((*history).away.stayed(until), Ordering::Relaxed);
             }
             (*history).came(caller)
         });
@@ -240,6 +245,7 @@ impl History {
 
     #[cold]
     fn revoked(&mut self, from: usize, gave_up: bool) {
+        self.away.forget();
         (self.needed, self.debtor) = if gave_up { (STREAK, NOBODY) } else { (LONG_STREAK, from) };
     }
 
@@ -247,7 +253,7 @@ impl History {
     #[inline(always)]
     fn came(&mut self, caller: Caller) -> bool {
         self.away.count();
-        if self.last != caller.0 {
+        if self.last != caller.0 as u32 {
             self.another_came(caller);
             return false;
         }
@@ -256,7 +262,7 @@ impl History {
     }
 
     fn another_came(&mut self, caller: Caller) {
-        (self.last, self.streak) = (caller.0, 0);
+        (self.last, self.streak) = (caller.0 as u32, 0);
         if self.debtor == caller.0 {
             self.debtor = NOBODY;
         }

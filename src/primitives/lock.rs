@@ -71,22 +71,19 @@ impl RawLock {
         }
     }
 
-    /// As [`lock`](RawLock::lock), but who finds it taken stays away for so many stamps before it tries again. True if it
-    /// was taken.
+    /// As [`lock`](RawLock::lock), but who finds it taken stays away for so many stamps before it tries again. Says until when
+    /// that was.
     #[inline(always)]
-    pub(super) fn lock_patiently(&self, away: &AtomicU32) -> bool {
-        let taken = !self.try_lock();
-        if taken {
-            self.lock_later(away.load(Ordering::Relaxed));
-        }
-        taken
+    pub(super) fn lock_patiently(&self, away: &AtomicU32) -> Option<u32> {
+        if self.try_lock() { None } else { Some(self.lock_later(away.load(Ordering::Relaxed))) }
     }
 
     #[cold]
     #[inline(never)]
-    fn lock_later(&self, away: u32) {
-        away::stay(away);
+    fn lock_later(&self, away: u32) -> u32 {
+        let until = away::stay(away);
         self.lock_slowly();
+        until
     }
 
     /// By the owner.
@@ -342,7 +339,7 @@ mod tests {
         assert_eq!(lock.lock().0, THREADS * TIMES);
     }
 
-    /// Who finds it taken does not come back before its time, though the lock is free by then.
+    /// Who finds it taken does not even sleep for it before its time.
     #[test]
     fn who_waits_stays_away() {
         super::super::tsc::prepare();
@@ -352,7 +349,7 @@ mod tests {
             let held = lock.lock();
             let waiter = scope.spawn(|| {
                 let start = Instant::now();
-                assert!(lock.raw.lock_patiently(&away), "it was taken");
+                assert!(lock.raw.lock_patiently(&away).is_some(), "it was taken");
                 lock.raw.unlock();
                 start.elapsed()
             });
@@ -363,7 +360,7 @@ mod tests {
             drop(held);
             assert!(waiter.join().unwrap() >= Duration::from_millis(1));
         });
-        assert!(!lock.raw.lock_patiently(&away), "it is free");
+        assert!(lock.raw.lock_patiently(&away).is_none(), "it is free");
         lock.raw.unlock();
     }
 

@@ -149,7 +149,7 @@ impl Builder {
 
     /// The address space of a fiber's stack in bytes, rounded up to a power of two: 256 KiB unless
     /// set (1 MiB with debug assertions), at least 32 KiB (64 KiB), at most 1 GiB. A quarter of it,
-    /// at most 64 KiB, is guard. Memory is used only where the stack was touched.
+    /// at most 64 KiB, is guard, and so is one page below it. Memory is used only where the stack was touched.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

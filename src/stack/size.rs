@@ -3,7 +3,7 @@
 //! Callers: everyone in this room; `runtime/` and `fiber/` build sizes from what users ask for.
 //!
 //! 1. A [`StackSize`] is a power of two from [`StackSize::min`] to [`StackSize::MAX`].
-//! 2. The guard of its slot is a multiple of the page size: a quarter of it at most, and one page.
+//! 2. The guard of its slot is a multiple of the page size: a quarter of the size at most, and one page.
 //!
 //! That page is for the translation buffers (TLB) of processors that choose an entry's place by the low bits of the page's
 //! number: stacks a power of two apart share a few places, so that a switch among a thousand goes through the
@@ -19,7 +19,7 @@ const MIN: usize = if cfg!(debug_assertions) { 64 * KIB } else { 32 * KIB };
 const MIN_LOG2: u32 = 15;
 const MAX_LOG2: u32 = 30;
 
-/// The address space of one stack, its guard included.
+/// The address space of one stack, its guard included, but for a page of that.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StackSize {
     log2: u8,
@@ -69,7 +69,7 @@ impl StackSize {
         self.bytes() + memory::page_size()
     }
 
-    /// Does `address` lie in the slot of this size whose header is at `top`?
+    /// Does `address` lie in the slot of this size whose header is at `top`, below that, and not deep in its guard?
     #[inline]
     pub(crate) const fn holds(self, top: usize, address: usize) -> bool {
         // Fewer than its slot has below the header.

@@ -1,7 +1,7 @@
 //! One slot: where its guard, its usable range and its header are, and who owns it.
 //!
 //! ```text
-//!   base            limit                            top   header        base + size
+//!   base            limit                            top   header        end
 //!    | guard          | usable, grows down <--------- |     | 64 bytes | colour |
 //! ```
 //!
@@ -96,7 +96,7 @@ impl SlotHeader {
 #[inline]
 pub(super) fn header_of(base: NonNull<u8>, size: StackSize) -> NonNull<SlotHeader> {
     // There is an odd number of pages from slot to slot.
-    let colour = base.as_ptr() as usize / memory::page_size() % COLOURS;
+    let colour = (base.as_ptr() as usize >> memory::page_size().trailing_zeros()) % COLOURS;
     // SAFETY: a header and 15 colours are 1 KiB, which is less than the least slot.
     unsafe { base.add(size.slot_bytes() - LINE - colour * LINE).cast() }
 }
@@ -206,7 +206,7 @@ impl Stack {
     fn base(&self) -> NonNull<u8> {
         // The header and its colour lie in the last page.
         let header = self.0.as_ptr() as usize;
-        let above = (header + LINE).next_multiple_of(memory::page_size()) - header;
+        let above = LINE + ((header + LINE).wrapping_neg() & (memory::page_size() - 1));
         // SAFETY: this is where the slot begins.
         unsafe { self.0.cast::<u8>().sub(self.size().slot_bytes() - above) }
     }
