@@ -110,7 +110,7 @@ func scale(full, small int) int {
 func sample(operations int, once func() time.Duration) float64 {
 	begin := time.Now()
 	var samples []float64
-	for n := 0; n == 0 || !*quick && (n < 3 || time.Since(begin) < 500*time.Millisecond); n++ {
+	for n := 0; n == 0 || !*quick && (n < 3 || time.Since(begin) < 250*time.Millisecond); n++ {
 		samples = append(samples, float64(once().Nanoseconds())/float64(operations))
 	}
 	samples = samples[len(samples)/3:]

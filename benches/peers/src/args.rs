@@ -16,7 +16,7 @@ cargo run --release -- [flags]
   --quick        every case once and small, written nowhere: does it all work?
   --case NAME    this case only; may be repeated. The table is printed and not written, as with --peer
   --peer NAME    this peer only: volt, tokio, may, go, threads, floor; may be repeated
-  --rounds N     how often each is measured, in turn (5)
+  --rounds N     how often each is measured, in turn (7)
   --workers N    threads for each (2)
 
 VOLT_GO names the go command, if it is not on PATH. HTTP needs wrk.
@@ -53,7 +53,7 @@ impl Args {
 fn parse(mut parser: Parser) -> Result<Args, lexopt::Error> {
     let nowhere = "127.0.0.1:0".parse().expect("an address");
     let mut run = Run { workers: 2, quick: false, addr: nowhere };
-    let (mut rounds, mut cases, mut peers) = (5, Vec::new(), Vec::new());
+    let (mut rounds, mut cases, mut peers) = (7, Vec::new(), Vec::new());
     let (mut child, mut load, mut help) = (None, None, false);
     let (mut connections, mut millis) = (1, 1_000);
     while let Some(arg) = parser.next()? {

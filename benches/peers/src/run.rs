@@ -4,8 +4,8 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long a workload repeats itself.
-const BUDGET: Duration = Duration::from_millis(500);
+/// How long a workload repeats itself: short, so that the peers take turns often.
+const BUDGET: Duration = Duration::from_millis(250);
 
 /// The settings of one measurement.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,7 @@ use crate::epoll::check;
 use crate::run::{say, stage};
 
 /// The most connections of one run: each leaves a port in TIME_WAIT for a minute, and the kernel keeps 130,000 of these.
-const MOST: u64 = 20_000;
+const MOST: u64 = 8_000;
 /// So many connections come from one address, whose 28,000 ports the kernel would search for longer and longer.
 const FROM_ONE: u64 = 2_000;
 

@@ -73,7 +73,7 @@ impl Target<'_> {
         let mut command = this_program()?;
         command.args(["--load", kind, "--addr", &addr.to_string()]);
         command.args(["--connections", &connections.to_string()]);
-        command.args(["--millis", self.run.scale("2000", "200")]);
+        command.args(["--millis", self.run.scale("500", "200")]);
         Process::start(command)
     }
 
@@ -129,7 +129,7 @@ impl Target<'_> {
             load::wrk(load, addr, Duration::from_secs(1))?;
         }
         let before = probe::cpu(server.id())?;
-        let wrk = load::wrk(load, addr, self.run.scale(Duration::from_secs(3), Duration::ZERO))?;
+        let wrk = load::wrk(load, addr, Duration::from_secs(1))?;
         let used = probe::cpu(server.id())? - before;
         if wrk.errors > 0 {
             eprint!(" ({} errors)", wrk.errors);

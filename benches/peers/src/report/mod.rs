@@ -25,7 +25,7 @@ pub fn markdown(plan: &Plan, results: &Results, helpers: &Helpers, machine: &Mac
         Written by `cargo run --release` in `benches/peers`; the README there says how.\n\n\
         {}\n\
         Each cell: the median of the rounds, what it is to volt's (**2x**: it costs twice as much; \
-        for a rate, half as many), and half the distance from the least to the greatest. *best*: \
+        for a rate, half as many), and half the distance between their quartiles. *best*: \
         volt's cost as a part of the best peer's, or of the floor's.\n\n",
         machine.text(plan, helpers),
     );

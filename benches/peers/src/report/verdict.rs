@@ -20,15 +20,23 @@ pub(super) fn figure(results: &Results, case: &Case, row: &Row, peer: Peer) -> O
     (!figures.is_empty()).then(|| median(&mut figures))
 }
 
-/// Half the distance from the least to the greatest round, as a part of the median.
+/// Half the distance between the quartiles of the rounds, as a part of the median.
 pub(super) fn spread(results: &Results, case: &Case, row: &Row, peer: Peer) -> f64 {
-    let rounds = results.of(case, row.key, peer);
-    let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
-    let greatest = rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut rounds = results.of(case, row.key, peer).to_vec();
+    rounds.sort_by(f64::total_cmp);
     match figure(results, case, row, peer) {
-        Some(middle) if middle > 0.0 => (greatest - least) / 2.0 / middle,
+        Some(middle) if middle > 0.0 => {
+            (quantile(&rounds, 0.75) - quantile(&rounds, 0.25)) / 2.0 / middle
+        }
         _ => 0.0,
     }
+}
+
+/// What `part` of `sorted`, which is not empty, is not above; between two of them, in proportion.
+fn quantile(sorted: &[f64], part: f64) -> f64 {
+    let place = part * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    low + (high - low) * place.fract()
 }
 
 /// How volt stands in a row.
@@ -63,10 +71,15 @@ pub(super) fn verdict(results: &Results, case: &Case, row: &Row) -> Verdict {
     let volt = figure(results, case, row, Peer::Volt);
     let (bar, met) = match (row.bar, most) {
         (Bar::AtMost(most), _) => (amount(row.unit, most), volt.map(|volt| volt <= most)),
-        (_, Some(most)) => (times(most), stands.map(|(_, x)| x <= most)),
+        (_, Some(most)) => (times(most), stands.map(|(_, x)| !is_above(x, most))),
         _ => (String::new(), None),
     };
     Verdict { stands: text, bar, met }
+}
+
+/// Is it also as the report writes it?
+fn is_above(x: f64, most: f64) -> bool {
+    (x * 100.0).round() > (most * 100.0).round()
 }
 
 /// `0.45x`, `12x`.
@@ -89,7 +102,8 @@ pub(super) fn shortfalls(plan: &Plan, results: &Results) -> String {
                 line.push(format!("{}, bar {}", verdict.stands, verdict.bar));
             }
             for peer in [Peer::Tokio, Peer::Go] {
-                let slower = against(results, case, row, &[peer]).filter(|&(_, x)| x > 1.0);
+                let slower =
+                    against(results, case, row, &[peer]).filter(|&(_, x)| is_above(x, 1.0));
                 if let Some((_, x)) = slower.filter(|_| row.unit != Unit::Bytes) {
                     let noise =
                         spread(results, case, row, Peer::Volt) + spread(results, case, row, peer);
@@ -108,6 +122,19 @@ pub(super) fn shortfalls(plan: &Plan, results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quartiles_stand_between_figures() {
+        assert_eq!(quantile(&[7.0], 0.75), 7.0);
+        assert_eq!(quantile(&[1.0, 2.0, 5.0], 0.75), 3.5);
+        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.25), 2.0);
+    }
+
+    #[test]
+    fn what_reads_the_same_is_no_more() {
+        assert!(!is_above(1.004, 1.0));
+        assert!(is_above(1.006, 1.0));
+    }
 
     #[test]
     fn a_rate_costs_its_inverse() {
