@@ -31,19 +31,22 @@ impl Plain {
         Plain { left: AtomicU32::new(AFTER), ended: AtomicU64::new(0) }
     }
 
-    /// By the owner, who is about to free the lock by an exchange: shall it be plain from now on?
+    /// By the owner, who is about to free the lock by an exchange: counts that, unless it is time to ask whether it
+    /// [`is_due`](Self::is_due).
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        match self.left.load(Relaxed) {
-            0 => self.is_worth_it(&BEGAN),
-            left => {
-                self.left.store(left - 1, Relaxed);
-                false
-            }
+    pub(super) fn goes_on(&self) -> bool {
+        let left = self.left.load(Relaxed);
+        if left != 0 {
+            self.left.store(left - 1, Relaxed);
         }
+        left != 0
     }
 
-    #[cold]
+    /// Shall the lock be plain from now on?
+    pub(super) fn is_due(&self) -> bool {
+        self.is_worth_it(&BEGAN)
+    }
+
     fn is_worth_it(&self, began: &AtomicU64) -> bool {
         self.begin_again();
         cfg!(loom) || is_long_ago(&self.ended) && is_long_ago(began)
@@ -86,10 +89,7 @@ mod tests {
     /// `times` times freed by an exchange, in a process where a lock became plain at `began`: when does it become so?
     fn due(plain: &Plain, times: u32, began: u64) -> Option<u32> {
         let began = AtomicU64::new(began);
-        (0..times).find(|_| match plain.left.load(Relaxed) {
-            0 => plain.is_worth_it(&began),
-            _ => plain.is_due(),
-        })
+        (0..times).find(|_| !plain.goes_on() && plain.is_worth_it(&began))
     }
 
     #[test]

@@ -179,30 +179,32 @@ impl RawMutex {
         if flags & PLAIN != 0 {
             self.locked.store(FREE, Release);
             asymmetric::surely_light();
-        } else {
-            let due = self.plain.is_due();
-            if due && asymmetric::is_light() {
-                self.flags.fetch_or(PLAIN, Relaxed);
-                self.plain.has_begun();
-            }
+        } else if self.plain.goes_on() {
             self.free_by_exchange();
-            if due {
-                return self.look_and_register(flags);
-            }
+        } else {
+            return self.unlock_and_judge(flags);
         }
         if self.flags.load(Relaxed) != flags {
             self.look_again();
         }
     }
 
-    /// As the owner does in the end. A process without a runtime has not asked yet whether fences are light, which may take
-    /// milliseconds: it does so when nothing is to be done for the lock.
+    /// As `unlock`, of which one in many is this: is the lock to be plain from now on? A process without a runtime has not asked
+    /// yet whether fences are light, which may take milliseconds: it does so when nothing is to be done for the lock.
     #[cold]
-    fn look_and_register(&self, flags: u8) {
+    fn unlock_and_judge(&self, flags: u8) {
+        let due = self.plain.is_due();
+        if due && asymmetric::is_light() {
+            self.flags.fetch_or(PLAIN, Relaxed);
+            self.plain.has_begun();
+        }
+        self.free_by_exchange();
         if self.flags.load(Relaxed) != flags {
             self.look_again();
         }
-        asymmetric::register();
+        if due {
+            asymmetric::register();
+        }
     }
 
     /// Takes the lock if it is free and nobody waits.
@@ -227,6 +229,12 @@ impl RawMutex {
             self.turns.count();
             return Ok(());
         }
+        self.lock_cancellably(flags)
+    }
+
+    /// Apart, so that who takes the lock past the token needs no room for a wait.
+    #[cold]
+    fn lock_cancellably(&self, flags: u8) -> Result<(), Cancelled> {
         self.lock_slow(flags, Wait::cancellable("mutex"))
     }
 
