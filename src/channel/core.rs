@@ -88,6 +88,12 @@ impl<T> Core<T> {
         self.lock().is_full()
     }
 
+    /// As waits name it.
+    #[inline(always)]
+    pub(super) fn address(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
     #[inline]
     pub(super) fn lock(&self) -> Locked<'_, T> {
         self.state.lock(fiber::caller())
@@ -185,7 +191,7 @@ impl<T> Core<T> {
         unsafe { state.link(linked.node, side, &mut wakes) };
         drop(state);
         deliver(wakes);
-        let object = std::ptr::from_ref(self) as usize;
+        let object = self.address();
         let outcome = parking.park(match side {
             Side::Collect => Wait { object, ..Wait::new("receive from a chosen sender") },
             _ => Wait {

@@ -13,7 +13,7 @@ use super::state::{Received, Sent, Side, State};
 use crate::cancel;
 use crate::park::{self, Outcome, WaiterPtr};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::Held;
+use crate::primitives::sync::{Caller, Held};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// A locked state, on its way from one function to the next.
@@ -46,8 +46,14 @@ impl<T> Core<T> {
         }
     }
 
+    /// Charges the caller, who may give back what it `got` here.
+    #[inline(always)]
+    fn charge(&self, got: &'static str) -> Caller {
+        park::charge_who_gives(got, self.address())
+    }
+
     fn send_large(&self, message: T, deadline: Option<Moment>) -> Result<(), SendTimeoutError<T>> {
-        let state = self.lock_for(Side::Receive, park::charge_caller());
+        let state = self.lock_for(Side::Receive, self.charge(RECEIVE));
         // SAFETY: of this channel, just now.
         unsafe { self.send_loudly(state.hold(), message, deadline) }
     }
@@ -58,7 +64,7 @@ impl<T> Core<T> {
         message: T,
         deadline: Option<Moment>,
     ) -> Result<(), SendTimeoutError<T>> {
-        let caller = park::charge_caller();
+        let caller = self.charge(RECEIVE);
         self.send_locked(self.lock_for(Side::Receive, caller), message, deadline)
     }
 
@@ -157,14 +163,14 @@ impl<T> Core<T> {
     }
 
     fn recv_large(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
-        let state = self.lock_for(Side::Send, park::charge_caller());
+        let state = self.lock_for(Side::Send, self.charge(SEND));
         // SAFETY: of this channel, just now.
         unsafe { self.recv_loudly(state.hold(), deadline) }
     }
 
     #[inline(never)]
     fn recv_plainly(&self, deadline: Option<Moment>) -> Result<T, RecvTimeoutError> {
-        let caller = park::charge_caller();
+        let caller = self.charge(SEND);
         self.recv_locked(self.lock_for(Side::Send, caller), deadline)
     }
 

@@ -314,6 +314,23 @@ impl FiberPtr {
         }
     }
 
+    /// Was the last wait that was noted for `reason` at `object`? Then it is noted no more.
+    ///
+    /// # Safety
+    ///
+    /// As [`note_wait`](Self::note_wait).
+    #[cold]
+    pub(crate) unsafe fn forget_wait(self, reason: &'static str, object: usize) -> bool {
+        let of = |wait: &WaitInfo| (wait.reason, wait.object) == (reason, object);
+        // SAFETY: as there.
+        let known = self.wait.with(|wait| unsafe { of(&*wait) });
+        if known {
+            // SAFETY: as there.
+            self.wait.with_mut(|wait| unsafe { (*wait).object = 0 });
+        }
+        known
+    }
+
     /// Of its wait, or of its last one.
     ///
     /// # Safety

@@ -13,15 +13,16 @@
 //! belongs to the thread and must not be left to another fiber. Its worker's core is handed on first.
 
 mod blocking;
+mod charge;
 mod limits;
 mod patience;
 pub(crate) mod queue;
 
 use crate::driver::Timer;
-use crate::fiber::{self, Ends, FiberPtr, Scopes, Seat, State, ThreadBlock, Traits, Waiters};
+use crate::fiber::{self, Ends, FiberPtr, Scopes, State, ThreadBlock, Traits, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::primitives::sync::{Arc, Caller, OnceLock};
+use crate::primitives::sync::{Arc, OnceLock};
 use crate::primitives::thread;
 use crate::scheduler::{self, Shared};
 use std::pin::pin;
@@ -31,6 +32,7 @@ pub(crate) use crate::fiber::{deadline_after, has_passed, note_if_close};
 pub(crate) use crate::scheduler::{Queues, wake};
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
+pub(crate) use charge::{charge, charge_current, charge_for, charge_who_gives, try_charge};
 pub(crate) use limits::{bound, interrupts, is_any_scope_over};
 pub(crate) use patience::{Patience, comes_soon, linger, running, spin, spin_on_fiber};
 
@@ -361,94 +363,6 @@ pub(crate) fn yield_now() {
             // Whom it waits for may be a fiber of its own worker.
             begin_to_block("yield");
             thread::yield_now();
-        }
-    }
-}
-
-/// Charges the running fiber for an operation that could have waited and did not. Called before
-/// the operation: a fiber that has used up its budget yields first.
-#[inline]
-pub(crate) fn charge(fiber: FiberPtr) {
-    let seat = fiber::seat();
-    // SAFETY: a fiber runs on a worker; the seat is valid until the next switch.
-    let seat = unsafe { &*seat };
-    match seat.operations() {
-        0 if !goes_on(seat) => {
-            scheduler::count_budget_yield();
-            // SAFETY: the calling fiber, on its worker. A new dispatch brings a new budget.
-            unsafe { scheduler::yield_now(fiber) };
-        }
-        _ => seat.charge(),
-    }
-}
-
-/// The running fiber has no operations left: has it another leg? Then those of the last one are counted: a turn is a
-/// long time for a thief that measures how fast this worker is.
-#[cold]
-fn goes_on(seat: &Seat) -> bool {
-    let goes_on = seat.goes_on();
-    if goes_on {
-        scheduler::count_leg();
-    }
-    goes_on
-}
-
-/// Charges the caller if it is a fiber; see [`charge`]. One look at the seat.
-#[inline]
-pub(crate) fn charge_current() {
-    charge_caller();
-}
-
-/// As [`charge_current`], for whoever goes on with a biased lock.
-#[inline]
-pub(crate) fn charge_caller() -> Caller {
-    let seat = fiber::seat();
-    // SAFETY: valid until the next switch, and not used after it.
-    if let Some(seat) = unsafe { seat.as_ref() } {
-        match (seat.current(), seat.operations()) {
-            (None, _) => {}
-            (Some(_), 0) => return charge_last(),
-            (Some(_), _) => seat.charge(),
-        }
-    }
-    // SAFETY: as `fiber::caller`; there was no switch.
-    unsafe { Caller::of(seat) }
-}
-
-/// What `enter` has for the caller, who is charged for it; `None` also for one without operations left, or a plain
-/// thread. On a worker's own stack the charge is nobody's.
-#[inline(always)]
-pub(crate) fn charge_for<R>(enter: impl FnOnce(Caller) -> Option<R>) -> Option<R> {
-    // SAFETY: valid until the next switch, and not used after it.
-    let seat = unsafe { fiber::seat().as_ref() }?;
-    if seat.operations() == 0 {
-        return None;
-    }
-    // SAFETY: as `fiber::caller`; there was no switch.
-    let entered = enter(unsafe { Caller::of(seat) })?;
-    seat.charge();
-    Some(entered)
-}
-
-#[cold]
-fn charge_last() -> Caller {
-    if let Some(fiber) = current_fiber() {
-        charge(fiber);
-    }
-    fiber::caller()
-}
-
-/// Charges the caller if it is a fiber that has operations left; false if it must let others run first.
-#[inline]
-pub(crate) fn try_charge() -> bool {
-    // SAFETY: valid until the next switch, and not used after it.
-    let Some(seat) = (unsafe { fiber::seat().as_ref() }) else { return true };
-    match (seat.current(), seat.operations()) {
-        (None, _) => true,
-        (Some(_), 0) if !goes_on(seat) => false,
-        (Some(_), _) => {
-            seat.charge();
-            true
         }
     }
 }
