@@ -317,6 +317,39 @@ fn a_wait_in_a_forked_child_is_refused() {
     assert!(left.text.contains("a wait in a forked child"), "{left:?}");
 }
 
+/// It shares the kernel's poller with the parent, whose connection it drops.
+#[test]
+fn a_forked_child_takes_no_socket_from_its_parent() {
+    let left = child("a_forked_child_takes_no_socket_from_its_parent", &[], || {
+        let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut near, _) = listener.accept().unwrap();
+        let mut near = volt::run(move || {
+            near.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            near.read(&mut [0]).unwrap_err();
+            near.set_read_timeout(None).unwrap();
+            near
+        });
+        // SAFETY: the child only drops what it has of the connection, and leaves.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            drop(near);
+            // SAFETY: leaves without running what belongs to the parent.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: our child, waited for once.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        volt::run(move || {
+            let reader = volt::go(move || volt::timeout(LONG / 4, || near.read(&mut [0])));
+            common::waits::until_waits("read", &reader);
+            far.write_all(&[1]).unwrap();
+            assert_eq!(reader.join().unwrap().expect("it was told").unwrap(), 1);
+        });
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
 /// A fiber whose reads never have to wait yields all the same, before its budget of operations is
 /// overdrawn: on one worker, another fiber gets its turn.
 #[test]

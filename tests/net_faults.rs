@@ -31,6 +31,31 @@ fn alone(test: &str, body: fn()) {
     assert!(left.status.success(), "{left:?}");
 }
 
+/// The destructor's read blocks its thread, for one who can run nowhere else.
+#[test]
+fn a_read_while_unwinding_lets_the_peer_run() {
+    struct Reads(TcpStream);
+    impl Drop for Reads {
+        fn drop(&mut self) {
+            self.0.read_exact(&mut [0]).unwrap();
+        }
+    }
+    let _watchdog = Watchdog::new("a read while unwinding");
+    current_thread().run(|| {
+        let (near, mut far) = pair();
+        let reader = volt::go(move || {
+            let _reads = Reads(near);
+            std::panic::resume_unwind(Box::new("on purpose"));
+        });
+        let peer = volt::go(move || {
+            far.write_all(&[1]).unwrap();
+            far
+        });
+        reader.join().unwrap_err();
+        peer.join().unwrap();
+    });
+}
+
 #[test]
 fn a_reset_wakes_reader_and_writer() {
     everywhere(|world| {

@@ -63,6 +63,12 @@ impl Far {
         if rings { None } else { timeout }
     }
 
+    /// It has rung, and the poller has told somebody: whoever sleeps next must not count on it, also one who looked at the
+    /// clock before.
+    pub(super) fn rang(&mut self) {
+        self.due = Moment::NEVER;
+    }
+
     /// A sleep is over.
     pub(super) fn slept(&mut self, time: Duration) {
         self.slept = time;
@@ -141,6 +147,33 @@ mod tests {
         assert_eq!(far.due, end(3));
     }
 
+    /// Who sleeps next may have looked at the clock before it rang.
+    #[test]
+    fn a_bell_that_has_rung_is_not_counted_on() {
+        let (now, mut far) = (now(), after(1));
+        let [first, second] = [1, 2].map(|seconds| now.saturating_add(SECOND * seconds));
+        assert_eq!(far.timeout(now, first), None);
+        far.rang();
+        assert_eq!(far.timeout(now, second), None);
+        assert_eq!(far.due, second);
+    }
+
+    #[test]
+    fn whoever_turns_the_poller_hears_it() {
+        let driver = Driver::new(1).unwrap();
+        let mut role = driver.try_role().unwrap();
+        role.set_its_bell(Moment::now());
+        assert!(role.has_set_its_bell());
+        for _ in 0..10_000 {
+            driver.look_at_sockets(&mut role);
+            if !role.has_set_its_bell() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        panic!("it has rung, and nobody knows");
+    }
+
     #[test]
     fn it_does_not_ring_for_nothing_while_somebody_sleeps_long() {
         let (now, mut far) = (now(), after(1));
@@ -170,12 +203,12 @@ mod tests {
         let driver = Driver::new(1).unwrap();
         let mut role = driver.try_role().unwrap();
         let mut settled = Batch::new();
-        // For so long, from now on: how it ends, and whether the bell has been set for that.
+        // For so long, from now on: how it ends, and whether by the bell.
         let mut sleep = |time: Duration| {
             let now = Moment::now();
             let awake =
                 driver.wait(&mut role, now, || now.saturating_add(time), None, &mut settled);
-            (awake.by_timer, role.has_set_its_bell())
+            (awake.by_timer, role.has_heard_its_bell())
         };
         let mut after_a_short_one = |time: Duration| {
             let start = Instant::now();

@@ -9,6 +9,7 @@ use super::timers::Timers;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex, MutexGuard};
+use crate::primitives::{forbidden, is_forked};
 use mio::{Events, Interest, Poll, Registry, Token, Waker, unix::SourceFd};
 use std::io;
 use std::os::fd::RawFd;
@@ -58,6 +59,16 @@ pub(crate) struct Role<'a>(MutexGuard<'a, Inner>);
 impl Role<'_> {
     pub(super) fn has_set_its_bell(&self) -> bool {
         self.0.far.is_set()
+    }
+
+    /// In the last turn.
+    pub(super) fn has_heard_its_bell(&self) -> bool {
+        self.0.events.iter().any(|event| event.token() == BELL)
+    }
+
+    pub(super) fn set_its_bell(&mut self, at: Moment) {
+        self.0.far.slept(Duration::ZERO);
+        assert_eq!(self.0.far.timeout(Moment::PAST, at), None, "it has none");
     }
 
     pub(super) fn next_in_time(&self) -> Moment {
@@ -208,23 +219,35 @@ impl Driver {
         }
     }
 
+    #[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+    pub(super) fn look_at_sockets(&self, role: &mut Role<'_>) {
+        self.poll(role, Some(Duration::ZERO), &mut Batch::new());
+    }
+
     /// Says whether anything came.
     fn poll(&self, role: &mut Role<'_>, timeout: Option<Duration>, settled: &mut Batch) -> bool {
-        let Inner { poll, events, .. } = &mut *role.0;
+        let Inner { poll, events, far, .. } = &mut *role.0;
         if let Err(error) = poll.poll(events, timeout) {
             // A signal; anything else is a bug of ours, and nothing that waiting longer would mend.
             assert!(error.kind() == io::ErrorKind::Interrupted, "the poller failed: {error}");
             return false;
         }
-        for event in events.iter().filter(|event| ![WAKER, BELL].contains(&event.token())) {
-            self.slots.deliver(event, settled);
+        for event in events.iter() {
+            match event.token() {
+                WAKER => {}
+                BELL => far.rang(),
+                _ => self.slots.deliver(event, settled),
+            }
         }
         !events.is_empty()
     }
 
-    /// Makes the thread that waits in the poller return, or the next wait return at once.
+    /// Makes the thread that waits in the poller return, or the next wait return at once. Who could not do that must not go on:
+    /// somebody would sleep for ever; nor unwind, in the middle of handing something on.
     pub(crate) fn interrupt(&self) {
-        self.waker.wake().expect("the poller's eventfd accepts a write");
+        if let Err(error) = self.waker.wake() {
+            forbidden("write", &error);
+        }
     }
 
     /// To be called after something was stored that the one in the poller must wake up for.
@@ -262,6 +285,10 @@ impl Driver {
     }
 
     pub(super) fn deregister(&self, fd: RawFd) {
+        // The parent of a fork shares the kernel's poller, and the socket too: those of its fibers that wait there wait on.
+        if is_forked() {
+            return;
+        }
         // The descriptor may have been closed by other means; then there is nothing to undo.
         let _ = self.registry.deregister(&mut SourceFd(&fd));
     }

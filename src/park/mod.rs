@@ -21,9 +21,8 @@ pub(crate) mod queue;
 use crate::driver::Timer;
 use crate::fiber::{self, Ends, FiberPtr, Scopes, State, ThreadBlock, Traits, Waiters};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::primitives::sync::{Arc, OnceLock};
-use crate::primitives::thread;
+use crate::primitives::sync::Arc;
+use crate::primitives::{self, thread};
 use crate::scheduler::{self, Shared};
 use std::pin::pin;
 
@@ -285,10 +284,9 @@ fn off_stack(reason: &str) -> ! {
     panic!("a wait ({reason}) inside a signal handler: nothing of volt may be used there");
 }
 
-/// Who keeps its thread waits for somebody in a way of its own: others take its worker's place, if it is a fiber. One that
-/// unwinds holds on to that until it waits.
+/// Who keeps its thread waits for somebody in a way of its own: others take its worker's place, if it is a fiber.
 pub(crate) fn begin_to_block(reason: &str) {
-    if let Some(fiber) = fiber::current().filter(|fiber| stays(*fiber) && !thread::panicking()) {
+    if let Some(fiber) = fiber::current().filter(|fiber| stays(*fiber)) {
         hand_off(fiber, reason);
     }
 }
@@ -306,7 +304,7 @@ fn hand_off(fiber: FiberPtr, reason: &str) {
 /// Refuses waits in a `fork`ed child, which has none of the threads that would end them.
 #[inline(always)]
 pub(crate) fn check_process() {
-    if FORKED.load(Ordering::Relaxed) {
+    if primitives::is_forked() {
         forked();
     }
 }
@@ -318,22 +316,6 @@ fn forked() -> ! {
         "a wait in a forked child: volt's threads stayed in the parent; start a new program with \
          exec, or fork before the first use of volt"
     );
-}
-
-/// Set in the child of a `fork` that came after a runtime was built.
-static FORKED: AtomicBool = AtomicBool::new(false);
-
-/// From now on a `fork`ed child is told that it is one. Once per process.
-pub(crate) fn watch_forks() {
-    extern "C" fn in_child() {
-        FORKED.store(true, Ordering::Relaxed);
-    }
-    static WATCHED: OnceLock<()> = OnceLock::new();
-    WATCHED.get_or_init(|| {
-        // SAFETY: the handler only stores to an atomic. Where the system has no room for it, a child
-        // that waits hangs instead of panicking.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    });
 }
 
 #[inline(never)]

@@ -35,6 +35,10 @@ mod biased;
 pub(crate) mod clock;
 #[cfg(loom)]
 mod clock_loom;
+#[cfg(not(loom))]
+mod fork;
+#[cfg(not(loom))]
+pub(crate) use fork::{is_forked, watch_forks};
 mod lock;
 #[cfg(loom)]
 pub(crate) mod models;
@@ -64,10 +68,10 @@ pub(crate) mod thread;
 
 /// A system call has failed that had not when volt began to count on it. Ends the process. Written past the lock of
 /// `stderr`, whose holder may wait for the caller.
-#[cfg(all(not(loom), any(target_os = "linux", target_os = "android"), not(miri)))]
+#[cfg(not(loom))]
 #[cold]
 #[inline(never)]
-fn forbidden(call: &str, error: &std::io::Error) -> ! {
+pub(crate) fn forbidden(call: &str, error: &std::io::Error) -> ! {
     let report = format!(
         "\nvolt: the system call {call} has failed ({error}), and did not when volt started: a seccomp filter that \
          came later, most likely\n\

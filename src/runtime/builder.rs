@@ -4,7 +4,7 @@ use super::runtime::Runtime;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::scheduler::{Config, Deadlock, DeadlockHook, Hook, Migrate, Placement, Shared};
 use crate::stack::StackSize;
-use crate::{fiber, park, stack};
+use crate::{fiber, primitives, stack};
 use std::io::{self, Write};
 use std::num::NonZero;
 use std::time::Duration;
@@ -320,7 +320,7 @@ impl Builder {
         stack::install()?;
         stack::set_describe(super::describe::describe);
         fiber::install_hook();
-        park::watch_forks();
+        primitives::watch_forks();
         let held = if self.current_thread { 0 } else { config.workers };
         let shared = Shared::new(config, held)?;
         if self.current_thread { Runtime::current_thread(shared) } else { Runtime::start(shared) }
