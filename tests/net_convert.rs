@@ -103,6 +103,22 @@ fn timeouts_and_mode_go_along() {
     assert_eq!(near.write_timeout().unwrap(), Some(Duration::from_secs(9)));
 }
 
+/// What was taken back in volt is not there after it.
+#[test]
+fn no_timeouts_and_the_blocking_mode_go_along_too() {
+    let (near, _far) = pair();
+    let near = near.into_std().unwrap();
+    near.set_read_timeout(Some(Duration::from_secs(7))).unwrap();
+    near.set_write_timeout(Some(Duration::from_secs(9))).unwrap();
+    near.set_nonblocking(true).unwrap();
+    let near = TcpStream::from(near);
+    near.set_read_timeout(None).unwrap();
+    near.set_write_timeout(None).unwrap();
+    let near = near.into_std().unwrap();
+    assert_eq!((near.read_timeout().unwrap(), near.write_timeout().unwrap()), (None, None));
+    assert!(!is_nonblocking(&near));
+}
+
 #[test]
 fn a_nonblocking_standard_stream_waits_in_volt() {
     everywhere(|world| {

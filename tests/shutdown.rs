@@ -212,6 +212,33 @@ fn what_never_started_is_named() {
 
 /// Behind a fiber that keeps the only worker's thread, and comes back before the threads are given up.
 #[test]
+fn what_never_started_may_hold_the_handle_of_another() {
+    struct Joins(Option<thread::JoinHandle<()>>);
+    impl Drop for Joins {
+        fn drop(&mut self) {
+            self.0.take().unwrap().join().unwrap_err();
+        }
+    }
+    within(LONG, || {
+        let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();
+        let [begun, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (begins, ends) = (Arc::clone(&begun), Arc::clone(&over));
+        let stuck = runtime.go(move || {
+            let joins = Joins(Some(volt::go(|| unreachable!())));
+            drop(volt::go(move || drop(joins)));
+            begins.store(true, Ordering::SeqCst);
+            while !ends.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        });
+        until_true("it runs", || begun.load(Ordering::SeqCst));
+        assert_eq!(runtime.shutdown_now(Duration::ZERO).unwrap_err().fibers, 3);
+        over.store(true, Ordering::SeqCst);
+        stuck.join().unwrap();
+    });
+}
+
+#[test]
 fn what_waits_behind_one_that_is_stuck_is_named() {
     within(LONG, || {
         let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();

@@ -218,6 +218,13 @@ fn who_has_arrived_at_a_barrier_goes_on() {
             other.cancel();
             assert!(barrier.wait().is_leader());
             assert!(!other.join().expect("it has arrived"));
+            let (theirs, token) = (Arc::clone(&barrier), Token::new());
+            let inside = token.clone();
+            let other = volt::go(move || inside.run(|| theirs.wait().is_leader()));
+            volt::yield_now();
+            token.cancel();
+            assert!(barrier.wait().is_leader());
+            assert_eq!(other.join().unwrap(), Ok(false), "the token has ended nothing");
         });
     });
 }

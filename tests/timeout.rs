@@ -89,6 +89,30 @@ fn what_ends_in_time_is_returned() {
     });
 }
 
+/// The call was to end, but nothing that the fiber waited for.
+#[test]
+fn what_a_run_inside_has_done_without_being_cut_off_is_returned() {
+    let late = || {
+        std::thread::sleep(2 * SHORT);
+        volt::yield_now();
+        7
+    };
+    let cut_off = || {
+        let slept = catch_unwind(|| volt::sleep(FAR));
+        assert!(slept.unwrap_err().is::<Cancelled>());
+        7
+    };
+    everywhere(move || {
+        assert_eq!(timeout(SHORT, || volt::run(late)), Ok(7));
+        timeout(SHORT, || volt::run(cut_off)).unwrap_err();
+    });
+    within(LONG, move || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        assert_eq!(timeout(SHORT, || runtime.run(late)), Ok(7));
+        timeout(SHORT, || runtime.run(cut_off)).unwrap_err();
+    });
+}
+
 #[test]
 fn a_zero_timeout_ends_the_first_wait_at_once() {
     everywhere(|| {

@@ -4,6 +4,7 @@ use super::case::Purpose;
 use super::engine::Listed;
 use super::open::Waiter;
 use super::ticket::{READY, Stand, Ticket};
+use crate::cancel;
 use crate::park::WaiterPtr;
 use crate::primitives::sync::Arc;
 use std::mem;
@@ -51,7 +52,8 @@ impl<'c, 'a> Registered<'c, 'a> {
             rest.0.count -= 1;
             let position = rest.0.count;
             if let Some(open) = rest.0.cases[position].source.open() {
-                open.unregister(&rest.0.waiter(ticket, position));
+                // It may wait, and what was received meanwhile would be lost by a cancel.
+                cancel::shield(|| open.unregister(&rest.0.waiter(ticket, position)));
             }
         }
         mem::forget(rest);

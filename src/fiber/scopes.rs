@@ -75,6 +75,11 @@ impl Marks {
         before
     }
 
+    /// Has a cancel refused something, or unwound?
+    pub(crate) fn has_noticed(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) != 0 || self.unwindings() != 0
+    }
+
     pub(crate) fn set_unwinding(&self, unwinding: bool) {
         self.unwinding.store(unwinding, Ordering::Relaxed);
     }
@@ -179,15 +184,11 @@ impl<'a> Scope<'a> {
         self.fired.get()
     }
 
-    pub(crate) fn fire(&self) {
-        self.fired.set(true);
-    }
-
     /// A wait of the owner's is over, which this scope `ended` or not.
     pub(crate) fn wait_is_over(&self, ended: bool) {
         self.just_fired.set(ended && !self.fired.get());
         if ended {
-            self.fire();
+            self.fired.set(true);
         }
     }
 

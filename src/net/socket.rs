@@ -59,13 +59,12 @@ impl Socket {
     /// The descriptor could not be duplicated.
     pub(super) fn release(socket: Arc<Socket>) -> io::Result<OwnedFd> {
         for (id, stored) in socket.timeouts() {
-            if let Some(timeout) = stored.load() {
-                sockopt::set_socket_timeout(&*socket, id, Some(timeout))?;
-            }
+            // Also that there is none: the kernel has what it had when the socket came to volt.
+            let set = sockopt::set_socket_timeout(&*socket, id, stored.load());
+            // What is no socket has none.
+            set.or_else(|error| if stored.load().is_none() { Ok(()) } else { Err(error) })?;
         }
-        if socket.is_nonblocking() {
-            rustix::io::ioctl_fionbio(&*socket, true)?;
-        }
+        rustix::io::ioctl_fionbio(&*socket, socket.is_nonblocking())?;
         match Arc::try_unwrap(socket) {
             Ok(socket) => Ok(socket.source.into_fd()),
             Err(shared) => Ok(rustix::io::fcntl_dupfd_cloexec(&*shared, 3)?),

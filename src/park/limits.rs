@@ -150,11 +150,11 @@ impl Bound {
         for scope in owner.scopes().iter() {
             let is_by =
                 |moment| matches!(scope.limit(), Limit::Deadline(deadline) if deadline <= moment);
-            if scope.is_over() || is_by(ended) {
-                scope.fire();
-            } else if self.over && is_by(now) {
+            let ended_it = scope.is_over() || is_by(ended);
+            if !ended_it && self.over && is_by(now) {
                 scope.pass();
             }
+            scope.wait_is_over(ended_it);
         }
     }
 }

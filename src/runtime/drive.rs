@@ -13,10 +13,10 @@ use std::time::Duration;
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Runs fibers until `fiber` has ended, which is cancelled when a timeout or a token around the caller ends
-/// its waits.
+/// its waits. Has it been?
 ///
 /// A cancel of a token wakes those who wait under it, and the caller does not wait as they do: it looks.
-pub(super) fn drive<T>(shared: &Shared, fiber: &JoinHandle<T>) {
+pub(super) fn drive<T>(shared: &Shared, fiber: &JoinHandle<T>) -> bool {
     let bound = park::bound();
     let owner = Owner::here();
     let tokens = park::interrupts(&owner);
@@ -28,11 +28,13 @@ pub(super) fn drive<T>(shared: &Shared, fiber: &JoinHandle<T>) {
         let look = Moment::now().saturating_add(look).min(bound.deadline);
         scheduler::run_here(shared, look, &|| is_done() || has_passed(look));
     }
-    if !fiber.is_finished() {
+    let cut_off = !fiber.is_finished();
+    if cut_off {
         bound.ended();
         fiber.cancel();
         scheduler::run_here(shared, Moment::NEVER, &|| fiber.is_finished());
     }
+    cut_off
 }
 
 /// Runs the fibers of a current-thread runtime until none is left.

@@ -87,10 +87,20 @@ impl<T> JoinHandle<T> {
 
     /// As [`join`](Self::join), whether the caller is cancelled or not.
     pub(crate) fn join_uncancelled(self) -> thread::Result<T> {
+        self.wait_uncancelled();
+        self.take_result()
+    }
+
+    /// Waits for the end, whether the caller is cancelled or not.
+    pub(super) fn wait_uncancelled(&self) {
         if let Some(fiber) = self.fiber {
             wait_for_end(fiber, Wait::new("join"));
         }
-        self.take_result()
+    }
+
+    /// Of a fiber that has ended: has a cancel refused it something, or unwound it?
+    pub(super) fn has_noticed_a_cancel(&self) -> bool {
+        self.fiber.is_some_and(|fiber| fiber::Owner::Fiber(fiber).marks().has_noticed())
     }
 
     /// The result of a fiber that has ended.

@@ -135,11 +135,11 @@ impl Runtime {
         let options = SpawnOptions { name: None, size: None, site: Location::caller() };
         // SAFETY: from here on nothing unwinds but `finish`, after the fiber's end.
         let fiber = unsafe { JoinHandle::spawn(Target::On(self.shared()), options, f) };
-        if let Some(driven) = &self.driven {
+        let cut_off = self.driven.as_ref().is_some_and(|driven| {
             let _driver = driven.lock();
-            drive(self.shared(), &fiber);
-        }
-        finish(fiber)
+            drive(self.shared(), &fiber)
+        });
+        finish(fiber, cut_off)
     }
 
     /// Counters at this moment.
@@ -267,15 +267,24 @@ impl Drop for Runtime {
     }
 }
 
-/// The result of a fiber that `run` has spawned, once it has ended.
+/// The result of a fiber that `run` has spawned, once it has ended. It may have been `cut_off`.
 #[track_caller]
-fn finish<T>(fiber: JoinHandle<T>) -> T {
+fn finish<T>(fiber: JoinHandle<T>, cut_off: bool) -> T {
     assert!(fiber.was_spawned(), "the runtime has been shut down: it runs nothing any more");
-    if !fiber.wait() {
+    let cut_off = cut_off || !fiber.wait();
+    if cut_off {
         fiber.cancel();
+        fiber.wait_uncancelled();
     }
+    let took_effect = cut_off && !fiber.has_noticed_a_cancel();
     match fiber.join_uncancelled() {
-        Ok(value) => value,
+        Ok(value) => {
+            if took_effect {
+                // No wait of its own was: the timeout or token around the caller has ended nothing.
+                cancel::took_effect();
+            }
+            value
+        }
         Err(payload) if payload.is::<Cancelled>() => end_with_it(),
         Err(payload) => cancel::resume(payload),
     }
@@ -321,7 +330,7 @@ where
 {
     let options = SpawnOptions { name: None, size: None, site: Location::caller() };
     // SAFETY: `finish` returns, or unwinds, only after the fiber's end.
-    finish(unsafe { super::default::spawn_current(options, f) })
+    finish(unsafe { super::default::spawn_current(options, f) }, false)
 }
 
 /// Starts a fiber that runs `f`: on the runtime of the calling fiber, or on the default runtime,

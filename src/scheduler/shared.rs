@@ -439,12 +439,12 @@ impl Shared {
         for core in self.cores.iter() {
             left.append(&mut core.mailbox.close());
             // Nobody comes a second time for what a visit leaves because somebody lists the fibers.
-            if let Some(Some(fiber)) = core.gate.visit_in_turn(|| core.slot.take()) {
-                left.push(fiber);
-            }
+            let newest = core.gate.visit_in_turn(|| core.slot.take()).flatten();
             while !core.ring.is_empty() {
                 left.append(&mut core.ring.steal_batch());
             }
+            // The older ones first: it may be that the newest holds the handle of one of them, and joins it when it is dropped.
+            newest.into_iter().for_each(|fiber| left.push(fiber));
         }
         for fiber in left {
             self.abandon(fiber);

@@ -108,7 +108,10 @@ impl Barrier {
             }
             Waited::Woken(_) => BarrierWaitResult(false),
             // The others have gone on with this one counted: it has arrived.
-            Waited::TimedOut | Waited::Cancelled if passed.get() => BarrierWaitResult(false),
+            Waited::TimedOut | Waited::Cancelled if passed.get() => {
+                cancel::took_effect();
+                BarrierWaitResult(false)
+            }
             Waited::TimedOut | Waited::Cancelled => cancel::unwind(),
         }
     }

@@ -386,3 +386,52 @@ fn many_of_them() {
         assert!(numbers.iter().all(|one| one.waiting() == 0));
     });
 }
+
+/// Waits for a lock as it lets go of the waiter.
+struct Locks(volt::sync::Mutex<()>);
+
+impl Case for Locks {
+    type Output<'a> = ();
+
+    fn attempt(&self) -> bool {
+        false
+    }
+
+    fn is_ready(&self) -> bool {
+        false
+    }
+
+    fn register(&self, _: &Waiter) -> bool {
+        true
+    }
+
+    fn unregister(&self, _: &Waiter) {
+        drop(self.0.lock().unwrap());
+    }
+
+    fn complete(&self) {}
+}
+
+/// It has the message by then.
+#[test]
+fn a_cancel_while_a_case_lets_go_loses_no_message() {
+    volt::runtime::Builder::new_current_thread().build().unwrap().run(|| {
+        let locks = Arc::new(Locks(volt::sync::Mutex::new(())));
+        let (sender, receiver) = bounded(1);
+        let theirs = Arc::clone(&locks);
+        let selects = volt::go(move || {
+            select! {
+                recv(receiver) -> message => message.unwrap(),
+                wait(theirs) -> () => 0,
+            }
+        });
+        volt::yield_now();
+        let locked = locks.0.lock().unwrap();
+        sender.send(7).unwrap();
+        volt::yield_now();
+        selects.cancel();
+        volt::yield_now();
+        drop(locked);
+        assert_eq!(selects.join().unwrap(), 7);
+    });
+}

@@ -10,7 +10,7 @@
 //!
 //! A sender that a panic drops is one less; the receiver hears of it when none is left. If the
 //! receiver is dropped so, sends fail. A value whose destructor panics as the receiver goes does not
-//! keep it from going: the values behind it are dropped at the latest with the last sender.
+//! keep it from going: the values behind it are leaked.
 //!
 //! ```
 //! use volt::sync::mpsc;
