@@ -232,7 +232,7 @@ pub(crate) fn has_passed(deadline: Moment) -> bool {
 
 pub(crate) fn charge_current() {}
 
-pub(crate) fn charge_caller() -> Caller {
+pub(crate) fn charge_who_gives(_: &str, _: usize) -> Caller {
     Caller::NONE
 }
 

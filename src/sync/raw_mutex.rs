@@ -108,7 +108,6 @@ use super::whereabouts::Whereabouts;
 
 const FREE: u8 = 0;
 const LOCKED: u8 = 1;
-
 const QUEUED: u8 = 1;
 const WAKING: u8 = 2;
 const PLAIN: u8 = 4;
@@ -189,12 +188,12 @@ impl RawMutex {
         }
     }
 
-    /// As `unlock`, of which one in many is this: is the lock to be plain from now on? A process without a runtime has not asked
-    /// yet whether fences are light, which may take milliseconds: it does so when nothing is to be done for the lock.
+    /// One `unlock` of many: is the lock to be plain from now on? A process without a runtime has yet to ask whether fences
+    /// are light, which may take milliseconds: it does so when nothing is to be done for the lock.
     #[cold]
     fn unlock_and_judge(&self, flags: u8) {
-        let due = self.plain.is_due();
-        if due && asymmetric::is_light() {
+        let is_due = self.plain.is_due();
+        if is_due && asymmetric::is_light() {
             self.flags.fetch_or(PLAIN, Relaxed);
             self.plain.has_begun();
         }
@@ -202,7 +201,7 @@ impl RawMutex {
         if self.flags.load(Relaxed) != flags {
             self.look_again();
         }
-        if due {
+        if is_due {
             asymmetric::register();
         }
     }
@@ -221,7 +220,7 @@ impl RawMutex {
             && self.locked.compare_exchange(FREE, LOCKED, Acquire, Relaxed).is_ok()
     }
 
-    /// Takes the lock past the token, or waits for it. Not inlined, so that what is takes few instructions.
+    /// Takes the lock past the token, or waits for it. Not inlined, so that what is takes few instructions; itself without a wait.
     #[inline(never)]
     fn lock_wanted(&self, flags: u8) -> Result<(), Cancelled> {
         let may_overtake = flags & WAKING != 0 && self.turns.may_go_on();
@@ -232,7 +231,6 @@ impl RawMutex {
         self.lock_cancellably(flags)
     }
 
-    /// Apart, so that who takes the lock past the token needs no room for a wait.
     #[cold]
     fn lock_cancellably(&self, flags: u8) -> Result<(), Cancelled> {
         self.lock_slow(flags, Wait::cancellable("mutex"))
