@@ -161,3 +161,49 @@ fn a_thread_name_that_no_thread_can_have_is_refused() {
         assert!(error.to_string().contains("NUL"), "{error}");
     }
 }
+
+/// Whoever drives runs the fibers of all: the other thread's call ends when its fiber has, though the first one goes on and
+/// waits for just that.
+#[test]
+fn a_run_ends_while_another_thread_drives() {
+    within(LONG, || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let (sender, receiver) = volt::channel::unbounded();
+        let begun = std::sync::Barrier::new(2);
+        std::thread::scope(|threads| {
+            let (drives, waits) = (&runtime, &begun);
+            let driver = threads.spawn(move || {
+                drives.run(|| {
+                    waits.wait();
+                    (receiver.recv().unwrap(), receiver.recv().unwrap())
+                })
+            });
+            begun.wait();
+            sender.send(runtime.run(|| 1)).unwrap();
+            let bounded =
+                volt::timeout(Duration::from_millis(5), || runtime.run(volt::thread::park));
+            assert!(bounded.is_err());
+            sender.send(runtime.run(|| 2)).unwrap();
+            assert_eq!(driver.join().unwrap(), (1, 2));
+        });
+    });
+}
+
+/// And who waits drives as soon as nobody does.
+#[test]
+fn a_run_goes_on_where_the_driver_leaves() {
+    within(LONG, || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        for _ in 0..100 {
+            let (sender, receiver) = volt::channel::bounded(0);
+            std::thread::scope(|threads| {
+                let drives = &runtime;
+                threads.spawn(move || drives.run(|| receiver.recv().unwrap()));
+                runtime.run(|| {
+                    sender.send(()).unwrap();
+                    volt::sleep(Duration::from_micros(100));
+                });
+            });
+        }
+    });
+}

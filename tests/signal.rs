@@ -5,6 +5,8 @@ mod net_support;
 use net_support::common::waits::{until_waits, until_waits_on};
 use net_support::{Watchdog, eventually, everywhere, workers};
 use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use volt::signal::{Signal, Signals};
@@ -47,6 +49,22 @@ fn forbidden() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{number}: {error}");
         assert!(error.to_string().contains(&number.to_string()));
     }
+}
+
+#[test]
+fn a_program_that_a_fiber_starts_can_be_ended() {
+    let start = |unblocked: bool| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "kill -TERM $$; exit 7"]);
+        if unblocked {
+            volt::signal::unblock(&mut command);
+        }
+        let status = command.status().expect("a shell");
+        (status.signal(), status.code())
+    };
+    everywhere(move |_| assert_eq!(start(true), (Some(libc::SIGTERM), None)));
+    let inherited = volt::go(move || start(false)).join().unwrap();
+    assert_eq!(inherited, (None, Some(7)), "nothing to unblock");
 }
 
 #[test]

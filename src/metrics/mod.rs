@@ -1,4 +1,4 @@
-//! What the rooms count, for people and monitoring. Reads them all; nobody reads this.
+//! What is counted for the whole process, for people and monitoring.
 //!
 //! A runtime's own counters come from [`Handle::stats`](crate::runtime::Handle::stats).
 //!

@@ -12,8 +12,10 @@
 //!   becomes a standard one, and so do the time-outs when it becomes volt's. The mode does not: a
 //!   handle that was just made waits.
 //! - A host name is looked up on the calling thread, which blocks the worker meanwhile, and neither a
-//!   cancel nor a timeout ends that: give `bind` and `connect` addresses, or look the name up on a thread
-//!   of its own.
+//!   cancel nor a timeout ends that: give `bind` and `connect` addresses, or look the name up in
+//!   [`volt::blocking`](crate::blocking), by [`ToSocketAddrs`].
+//! - A `write` returns when it has handed something on, maybe less than all, as the trait allows. The
+//!   kernel's, of a socket that blocks, goes on until all is handed on; `write_all` does so everywhere.
 //! - A write to a connection that the peer has closed never raises `SIGPIPE`.
 //!
 //! # Cancellation

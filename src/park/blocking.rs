@@ -21,8 +21,8 @@ use std::time::Duration;
 /// for the next, which costs 0.15 us. One that is long after all loses the core when `f` waits for
 /// something of volt's, or at a look of the supervisor, which comes within a quarter of its
 /// [period](crate::runtime::Builder::stall_period), 25 ms unless set; where that is longer, or where there is none, no call
-/// keeps the core. Until then others wait, but for those whom free workers take over; and for as long as that
-/// was, at 5 us each, calls at that place have to be brief before one keeps the core again.
+/// keeps the core. Until then others wait, but for those whom free workers take over; and that place has to make up for it:
+/// one brief call for each 5 us of it before a call keeps the core again.
 /// [`learn_blocking`](crate::runtime::Builder::learn_blocking) switches it off.
 ///
 /// As many fibers as [`Builder::max_blocking`](crate::runtime::Builder::max_blocking) says, 512

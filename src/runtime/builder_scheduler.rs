@@ -109,9 +109,9 @@ impl Builder {
     /// looks four times in that time. `None` for no supervision, as on a current-thread runtime unless
     /// set. The supervisor also sees to it that sockets and timers wait for no more than 8 ms, or a quarter of the period
     /// where that is less, while a worker is free and another has left them for a fiber that was expected to be short
-    /// and computes; without it a worker is woken for that at each event. And it takes whom a fiber has woken or spawned last to
-    /// other workers if that one goes on without a wait for long: without it they may wait for as long as it does, unless another
-    /// worker that is awake comes for them.
+    /// and computes; without it a worker is woken for that at each event. And it moves the fiber that is to run next, which the
+    /// running one has woken or spawned, to another worker if the running one goes on for long without a wait: without it that
+    /// fiber may wait for as long, unless another worker that is awake comes for it.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

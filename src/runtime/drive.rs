@@ -1,11 +1,57 @@
 //! The thread that runs a current-thread runtime: for as long as a `run` takes, or until nothing is left.
 
 use super::join::JoinHandle;
-use crate::fiber::Owner;
-use crate::park;
+use crate::fiber::{Owner, Waiters};
+use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::scheduler::{self, Shared};
 use std::time::Duration;
+
+/// Who drives a current-thread runtime has its seat. Others wait for that, or for their fiber, which whoever drives runs as
+/// well: he may go on for long, or wait for them.
+#[derive(Debug, Default)]
+pub(super) struct Seat {
+    taken: AtomicBool,
+    free: Waiters,
+}
+
+impl Seat {
+    fn take(&self) -> Option<Driving<'_>> {
+        let taken = self.taken.swap(true, Ordering::Acquire);
+        (!taken).then(|| Driving(self))
+    }
+
+    fn is_free(&self) -> bool {
+        !self.taken.load(Ordering::Relaxed)
+    }
+}
+
+struct Driving<'s>(&'s Seat);
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        self.0.taken.store(false, Ordering::Release);
+        self.0.free.settle_all().into_iter().for_each(park::wake);
+    }
+}
+
+/// Drives, or waits while another thread does, until `fiber` has ended. Was it cancelled, because something around the
+/// caller has ended its waits?
+pub(super) fn run_to_end<T>(seat: &Seat, shared: &Shared, fiber: &JoinHandle<T>) -> bool {
+    let mut cut_off = false;
+    while !fiber.is_finished() {
+        if let Some(_driving) = seat.take() {
+            return drive(shared, fiber) || cut_off;
+        }
+        let wait = if cut_off { Wait::new("join") } else { Wait::cancellable("join") };
+        if !fiber.wait_beside(&seat.free, || seat.is_free(), wait) {
+            cut_off = true;
+            fiber.cancel();
+        }
+    }
+    cut_off
+}
 
 /// How long it takes to notice what wakes nobody: a token that is cancelled around the thread; a last end,
 /// where that fiber looked for drainers in the very moment when the drain began (without a fence, which would
@@ -16,7 +62,7 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// its waits. Has it been?
 ///
 /// A cancel of a token wakes those who wait under it, and the caller does not wait as they do: it looks.
-pub(super) fn drive<T>(shared: &Shared, fiber: &JoinHandle<T>) -> bool {
+fn drive<T>(shared: &Shared, fiber: &JoinHandle<T>) -> bool {
     let bound = park::bound();
     let owner = Owner::here();
     let tokens = park::interrupts(&owner);

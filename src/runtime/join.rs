@@ -1,7 +1,7 @@
 //! The handle of a fiber: its result, its end, its cancel.
 
 use crate::cancel;
-use crate::fiber::{self, FiberPtr, Joiner, release_block};
+use crate::fiber::{self, FiberPtr, Joiner, Waiters, release_block};
 use crate::park::{self, Outcome, Parking, Wait};
 use crate::scheduler::{self, SpawnOptions, Target};
 use std::fmt;
@@ -96,6 +96,29 @@ impl<T> JoinHandle<T> {
         if let Some(fiber) = self.fiber {
             wait_for_end(fiber, Wait::new("join"));
         }
+    }
+
+    /// As `wait`, but also until `free` is told, of which `is_told` knows.
+    pub(super) fn wait_beside(
+        &self,
+        free: &Waiters,
+        is_told: impl FnOnce() -> bool,
+        wait: Wait,
+    ) -> bool {
+        let Some(fiber) = self.fiber.filter(|fiber| !fiber::has_ended(*fiber)) else { return true };
+        let parking = Parking::begin();
+        let joiner = Joiner::new(parking.waiter(), 0);
+        // SAFETY: unlinked by `_linked`.
+        if !unsafe { fiber::link_joiner(fiber, &joiner) } {
+            return true;
+        }
+        let _linked = Linked { fiber, joiner: &joiner };
+        if !free.link(parking.waiter(), is_told) {
+            return true;
+        }
+        let _waits = free.linked(parking.waiter());
+        let wait = Wait { object: fiber.as_ptr() as usize, ..wait };
+        parking.park(wait) != Outcome::Cancelled
     }
 
     /// Of a fiber that has ended: has a cancel refused it something, or unwound it?

@@ -1,6 +1,6 @@
 //! A runtime: its life from build to shutdown.
 
-use super::drive::{LOOK_AGAIN, drive, drive_drained};
+use super::drive::{LOOK_AGAIN, Seat, drive_drained, run_to_end};
 use super::handle::{Handle, Stats};
 use super::join::JoinHandle;
 use super::pool::Pool;
@@ -9,7 +9,7 @@ use crate::cancel::{self, Cancelled};
 use crate::fiber::{self, Owner};
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::Arc;
 use crate::scheduler::{self, LISTED, Shared, SpawnOptions, Target};
 use std::io;
 use std::mem::ManuallyDrop;
@@ -41,8 +41,8 @@ const LEAVE: Duration = Duration::from_millis(100);
 pub struct Runtime {
     handle: ManuallyDrop<Handle>,
     pool: Arc<Pool>,
-    /// For a current-thread runtime: held by the thread that runs it.
-    driven: Option<Mutex<()>>,
+    /// Of a current-thread runtime.
+    seat: Option<Seat>,
 }
 
 // Nothing of it is left half changed by a panic.
@@ -52,13 +52,13 @@ impl std::panic::RefUnwindSafe for Runtime {}
 impl Runtime {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Runtime> {
         let pool = Pool::start(&shared, shared.config.workers)?;
-        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, driven: None })
+        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, seat: None })
     }
 
     pub(super) fn current_thread(shared: Arc<Shared>) -> io::Result<Runtime> {
         let pool = Pool::start(&shared, 0)?;
-        let driven = Some(Mutex::new(()));
-        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, driven })
+        let seat = Some(Seat::default());
+        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, seat })
     }
 
     fn shared(&self) -> &Shared {
@@ -129,16 +129,14 @@ impl Runtime {
         T: Send,
     {
         assert!(
-            self.driven.is_none() || fiber::current().is_none(),
+            self.seat.is_none() || fiber::current().is_none(),
             "a current-thread runtime cannot be run from inside a fiber",
         );
         let options = SpawnOptions { name: None, size: None, site: Location::caller() };
         // SAFETY: from here on nothing unwinds but `finish`, after the fiber's end.
         let fiber = unsafe { JoinHandle::spawn(Target::On(self.shared()), options, f) };
-        let cut_off = self.driven.as_ref().is_some_and(|driven| {
-            let _driver = driven.lock();
-            drive(self.shared(), &fiber)
-        });
+        let seat = self.seat.as_ref();
+        let cut_off = seat.is_some_and(|seat| run_to_end(seat, self.shared(), &fiber));
         finish(fiber, cut_off)
     }
 
@@ -217,7 +215,7 @@ impl Runtime {
         let shared = self.shared();
         park::begin_to_block("shutdown");
         if deadline > Moment::now() {
-            match &self.driven {
+            match &self.seat {
                 // One of its own fibers cannot drive it besides.
                 Some(_) if scheduler::is_here(shared) => {}
                 Some(_) => drive_drained(shared, deadline),

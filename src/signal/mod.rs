@@ -1,7 +1,7 @@
 //! Signals that fibers and threads wait for.
 //!
 //! Worker threads block all signals but those of faults and profilers, so a handler runs on some
-//! other thread and never disturbs a fiber.
+//! other thread and never disturbs a fiber. A program that a fiber starts, and a thread, inherits that: see [`unblock`].
 //!
 //! ```
 //! use volt::signal::{Signal, Signals};
@@ -19,6 +19,8 @@
 mod kind;
 mod pending;
 mod signals;
+mod unblock;
 
 pub use kind::Signal;
 pub use signals::{Signals, ctrl_c};
+pub use unblock::unblock;

@@ -112,7 +112,8 @@ impl Instant {
         self.0.checked_add(duration).map(Instant)
     }
 
-    /// `self - duration`; `None` before the clock's range.
+    /// `self - duration`; `None` before the clock's range, which begins as the machine starts (that of [`std::time`] may begin
+    /// earlier).
     ///
     /// ```
     /// use volt::time::{Duration, Instant};
