@@ -122,6 +122,32 @@ func manyProducers() float64 {
 	})
 }
 
+// Four things for fifty goroutines.
+func pool() float64 {
+	const things, goroutines = 4, 50
+	each := scale(1_000_000, 10_000) / goroutines
+	return timed(goroutines*each, func() {
+		free := make(chan int, things)
+		for thing := range things {
+			free <- thing
+		}
+		var all sync.WaitGroup
+		all.Add(goroutines)
+		for range goroutines {
+			go func() {
+				for range each {
+					free <- <-free
+				}
+				all.Done()
+			}()
+		}
+		all.Wait()
+		if len(free) != things {
+			panic("things are missing")
+		}
+	})
+}
+
 func consumers() float64 {
 	const sides = 4
 	each := scale(250_000, 2_500)

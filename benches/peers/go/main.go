@@ -36,6 +36,7 @@ var cases = map[string]func() float64{
 	"rwlock_held":        rwlockHeld,
 	"semaphore":          semaphore,
 	"consumers":          consumers,
+	"pool":               pool,
 	"select":             selectTwo,
 	"select_tick":        selectTick,
 	"deliver":            deliver,

@@ -30,6 +30,7 @@ mod paced;
 mod parked;
 mod ping_pong;
 mod pipeline;
+mod pool;
 mod ring;
 mod rwlock;
 mod select;
@@ -96,6 +97,7 @@ pub const ALL: &[&Case] = &[
     &rwlock::HELD,
     &semaphore::CASE,
     &consumers::CASE,
+    &pool::CASE,
     &select::CASE,
     &select::TICK,
     &deliver::CASE,
