@@ -524,13 +524,13 @@ fn who_finds_it_taken_for_a_moment_does_not_wait<L: Lock>() {
     if std::thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
         return;
     }
-    let stays = || {
+    let stayed = || {
         on_two_processors().build().unwrap().run(|| {
             let holder = Arc::new(Holder::<L>::default());
             let theirs = Arc::clone(&holder);
             let holds = volt::go(move || theirs.hold());
-            let (mut rounds, mut stayed) = (0, 0);
-            while rounds < 20 * u64::from(ENOUGH) && stayed < ENOUGH {
+            let (mut rounds, mut taken, mut stayed) = (0, 0, 0);
+            while taken < ENOUGH {
                 let runs = Arc::new(AtomicBool::new(false));
                 let theirs = Arc::clone(&runs);
                 let next = volt::go(move || theirs.store(true, Ordering::SeqCst));
@@ -538,16 +538,21 @@ fn who_finds_it_taken_for_a_moment_does_not_wait<L: Lock>() {
                 holder.ask(rounds);
                 let is_taken = holder.lock.is_taken();
                 holder.lock.hold(|| ());
+                taken += u32::from(is_taken);
                 stayed += u32::from(is_taken && !runs.load(Ordering::SeqCst));
                 next.join().unwrap();
             }
             holder.asked.store(u64::MAX, Ordering::SeqCst);
             holds.join().unwrap();
-            stayed == ENOUGH
+            stayed
         })
     };
-    // All rounds take some 60 ms, for which other tests may keep the second processor.
-    within(LONG, move || assert!((0..10).any(|_| stays()), "others run instead"));
+    // Where that does not pay, as where both fibers stand on one worker most of the time, one in five tries it still. Without,
+    // the lock is free again before it is waited for in one of a hundred.
+    within(LONG, move || {
+        let stayed = stayed();
+        assert!(stayed >= ENOUGH / 12, "{stayed} of {ENOUGH}");
+    });
 }
 
 /// A fiber that finds a lock taken by one on another worker, which is about to free it, does not leave its worker to others.
