@@ -39,7 +39,7 @@ fn goes_on(seat: &Seat) -> bool {
     goes_on
 }
 
-/// Charges the caller if it is a fiber; see [`charge`]. One look at the seat.
+/// Charges the caller if it is a fiber; see [`charge`](fn@charge). One look at the seat.
 #[inline]
 pub(crate) fn charge_current() {
     charge_unless(|_| false);

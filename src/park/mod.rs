@@ -195,7 +195,7 @@ impl Parking {
         self.park_in_scopes(scopes, wait)
     }
 
-    /// Charges a fiber that may leave its thread for a wait that is none; see [`charge`].
+    /// Charges a fiber that may leave its thread for a wait that is none; see [`charge`](fn@charge).
     fn charge(&self, reason: &str) {
         if let Who::Fiber(fiber) = &self.0 {
             check_stack(*fiber, reason);
