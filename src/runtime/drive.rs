@@ -8,15 +8,15 @@ use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::scheduler::{self, Shared};
 use std::time::Duration;
 
-/// Who drives a current-thread runtime has its seat. Others wait for that, or for their fiber, which whoever drives runs as
-/// well: he may go on for long, or wait for them.
+/// Whether a thread drives a current-thread runtime. Others wait until none does, or for their fiber, which whoever drives runs
+/// as well: he may go on for long, or wait for them.
 #[derive(Debug, Default)]
-pub(super) struct Seat {
+pub(super) struct Driven {
     taken: AtomicBool,
     free: Waiters,
 }
 
-impl Seat {
+impl Driven {
     fn take(&self) -> Option<Driving<'_>> {
         let taken = self.taken.swap(true, Ordering::Acquire);
         (!taken).then(|| Driving(self))
@@ -27,7 +27,7 @@ impl Seat {
     }
 }
 
-struct Driving<'s>(&'s Seat);
+struct Driving<'s>(&'s Driven);
 
 impl Drop for Driving<'_> {
     fn drop(&mut self) {
@@ -38,14 +38,14 @@ impl Drop for Driving<'_> {
 
 /// Drives, or waits while another thread does, until `fiber` has ended. Was it cancelled, because something around the
 /// caller has ended its waits?
-pub(super) fn run_to_end<T>(seat: &Seat, shared: &Shared, fiber: &JoinHandle<T>) -> bool {
+pub(super) fn run_to_end<T>(driven: &Driven, shared: &Shared, fiber: &JoinHandle<T>) -> bool {
     let mut cut_off = false;
     while !fiber.is_finished() {
-        if let Some(_driving) = seat.take() {
+        if let Some(_driving) = driven.take() {
             return drive(shared, fiber) || cut_off;
         }
         let wait = if cut_off { Wait::new("join") } else { Wait::cancellable("join") };
-        if !fiber.wait_beside(&seat.free, || seat.is_free(), wait) {
+        if !fiber.wait_beside(&driven.free, || driven.is_free(), wait) {
             cut_off = true;
             fiber.cancel();
         }

@@ -1,6 +1,6 @@
 //! A runtime: its life from build to shutdown.
 
-use super::drive::{LOOK_AGAIN, Seat, drive_drained, run_to_end};
+use super::drive::{Driven, LOOK_AGAIN, drive_drained, run_to_end};
 use super::handle::{Handle, Stats};
 use super::join::JoinHandle;
 use super::pool::Pool;
@@ -42,7 +42,7 @@ pub struct Runtime {
     handle: ManuallyDrop<Handle>,
     pool: Arc<Pool>,
     /// Of a current-thread runtime.
-    seat: Option<Seat>,
+    driven: Option<Driven>,
 }
 
 // Nothing of it is left half changed by a panic.
@@ -52,13 +52,13 @@ impl std::panic::RefUnwindSafe for Runtime {}
 impl Runtime {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Runtime> {
         let pool = Pool::start(&shared, shared.config.workers)?;
-        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, seat: None })
+        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, driven: None })
     }
 
     pub(super) fn current_thread(shared: Arc<Shared>) -> io::Result<Runtime> {
         let pool = Pool::start(&shared, 0)?;
-        let seat = Some(Seat::default());
-        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, seat })
+        let driven = Some(Driven::default());
+        Ok(Runtime { handle: ManuallyDrop::new(Handle(shared)), pool, driven })
     }
 
     fn shared(&self) -> &Shared {
@@ -129,14 +129,14 @@ impl Runtime {
         T: Send,
     {
         assert!(
-            self.seat.is_none() || fiber::current().is_none(),
+            self.driven.is_none() || fiber::current().is_none(),
             "a current-thread runtime cannot be run from inside a fiber",
         );
         let options = SpawnOptions { name: None, size: None, site: Location::caller() };
         // SAFETY: from here on nothing unwinds but `finish`, after the fiber's end.
         let fiber = unsafe { JoinHandle::spawn(Target::On(self.shared()), options, f) };
-        let seat = self.seat.as_ref();
-        let cut_off = seat.is_some_and(|seat| run_to_end(seat, self.shared(), &fiber));
+        let driven = self.driven.as_ref();
+        let cut_off = driven.is_some_and(|driven| run_to_end(driven, self.shared(), &fiber));
         finish(fiber, cut_off)
     }
 
@@ -215,7 +215,7 @@ impl Runtime {
         let shared = self.shared();
         park::begin_to_block("shutdown");
         if deadline > Moment::now() {
-            match &self.seat {
+            match &self.driven {
                 // One of its own fibers cannot drive it besides.
                 Some(_) if scheduler::is_here(shared) => {}
                 Some(_) => drive_drained(shared, deadline),
