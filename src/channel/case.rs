@@ -101,7 +101,7 @@ impl Kind {
 ///
 /// The select tries each case by `attempt`. If none is ready it links one node into each, waits, and
 /// unlinks all. Who settles the wait says by its result word which node's source it was; what that
-/// means, the node's end says for a channel, and `hands_over` for all others.
+/// means, the node's end says for a channel, and `handed` for all others.
 #[doc(hidden)]
 pub trait Source {
     /// Lets the case have its effect, if it can now.
@@ -136,10 +136,10 @@ pub trait Source {
     /// It was linked here for this purpose.
     unsafe fn unlink(&self, _node: &SelectNode, _purpose: Purpose) {}
 
-    /// For a case without an `End`: whoever settles the wait for it has had the case's effect, or there
-    /// is none. Otherwise the select has to look again.
-    fn hands_over(&self) -> bool {
-        false
+    /// For a case without an `End`, after its source has ended the wait: `None` if the select has to look
+    /// again. Otherwise it is chosen; is there something to [withdraw](Source::withdraw)?
+    fn handed(&self, _node: &SelectNode) -> Option<bool> {
+        None
     }
 
     /// The case as somebody else's code, if it [is that](Kind::open).

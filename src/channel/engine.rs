@@ -213,7 +213,7 @@ fn wait<'a>(
         Outcome::Woken(position) => {
             let (case, node) = (cases[position as usize], &nodes[position as usize]);
             node.reclaim();
-            conclude(case, node.end(), parcel)
+            conclude(case, node, parcel)
         }
         Outcome::Cancelled => cancel::unwind(),
     };
@@ -336,18 +336,22 @@ impl Drop for Linked<'_, '_> {
 }
 
 /// What a source's ending the wait comes to; `None` if it is to be looked at again.
-fn conclude<'p, 'a>(case: Listed<'a>, end: End, parcel: &'p mut Parcel) -> Option<Chosen<'p, 'a>> {
-    let promised = match end {
+fn conclude<'p, 'a>(
+    case: Listed<'a>,
+    node: &SelectNode,
+    parcel: &'p mut Parcel,
+) -> Option<Chosen<'p, 'a>> {
+    let promised = match node.end() {
         End::Done => {
             // SAFETY: so says the end.
             unsafe { case.source.accept(parcel) };
             true
         }
         End::Disconnected => false,
-        End::Promised => !receives(case) || case.source.collect(parcel),
-        End::Open => case.source.hands_over(),
-        End::Look => false,
+        End::Promised if receives(case) && !case.source.collect(parcel) => return None,
+        End::Promised => true,
+        End::Open => case.source.handed(node)?,
+        End::Look => return None,
     };
-    let choice = Choice { case, promised };
-    (promised || end == End::Disconnected).then_some(Chosen { choice, parcel })
+    Some(Chosen { choice: Choice { case, promised }, parcel })
 }

@@ -292,8 +292,8 @@ impl<C: Case> Source for C {
         Case::is_ready(self)
     }
 
-    fn hands_over(&self) -> bool {
-        true
+    fn handed(&self, _node: &SelectNode) -> Option<bool> {
+        Some(true)
     }
 
     /// From outside, for all that one knows.

@@ -18,25 +18,30 @@ use super::{Late, Outcome, Parking, Wait, WaiterPtr, Wake};
 use crate::primitives::sync::Lock;
 use crate::util::few::Few;
 use crate::util::list::{Linked, Links, List};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
 use std::ptr::NonNull;
 
 /// One who waits.
-#[derive(Debug)]
 pub(crate) struct Node<T> {
     links: Links<Node<T>>,
     waiter: WaiterPtr,
     /// A select's: what the wait's result word says when this node's source has ended it, whatever
     /// result the source gives.
     result: Option<u32>,
-    data: T,
+    data: Cell<T>,
 }
 
-impl<T> Node<T> {
+impl<T: Copy> Node<T> {
     /// A node of a select, to be linked by [`Queue::link`].
     pub(crate) fn of_select(waiter: WaiterPtr, result: u32, data: T) -> Node<T> {
-        Node { links: Links::new(), waiter, result: Some(result), data }
+        Node { links: Links::new(), waiter, result: Some(result), data: Cell::new(data) }
+    }
+
+    /// What it carries; for its owner, when it is in no list any more.
+    pub(crate) fn data(&self) -> T {
+        self.data.get()
     }
 }
 
@@ -68,7 +73,15 @@ impl<T: Copy> Queue<T> {
     /// What the first waiter carries.
     pub(crate) fn front(&self) -> Option<T> {
         // SAFETY: a linked node is alive (invariant 1).
-        self.0.front().map(|node| unsafe { node.as_ref() }.data)
+        self.0.front().map(|node| unsafe { node.as_ref() }.data.get())
+    }
+
+    /// What the first waiter is to carry, which its owner finds there.
+    pub(crate) fn mark_front(&mut self, data: T) {
+        if let Some(node) = self.0.front() {
+            // SAFETY: as in `front`; and whoever reads it has the lock, or comes after the wait.
+            unsafe { node.as_ref() }.data.set(data);
+        }
     }
 
     /// Takes the first waiter out and ends its wait with `result`. `Err` if the wait had ended
@@ -196,7 +209,8 @@ pub(crate) fn wait<'a, S: Source<'a>>(
     wait: Wait,
 ) -> Waited<S::Ready> {
     let parking = Parking::begin();
-    let node = pin!(Node { links: Links::new(), waiter: parking.waiter(), result: None, data });
+    let (waiter, data) = (parking.waiter(), Cell::new(data));
+    let node = pin!(Node { links: Links::new(), waiter, result: None, data });
     let node = node.into_ref();
     {
         let mut inner = source.lock().lock();

@@ -54,7 +54,16 @@ impl RawNotify {
 
     pub(crate) fn notify_waiters(&self) {
         let mut wakes = Wakes::new();
-        self.0.lock().queue.wake_all(0, &mut wakes);
+        {
+            let queue = &mut self.0.lock().queue;
+            while !queue.is_empty() {
+                // So a select knows that there is none to give back.
+                queue.mark_front(Wants::News);
+                if let Some(Ok(wake)) = queue.offer_front(0) {
+                    wakes.extend(wake);
+                }
+            }
+        }
         wakes.wake();
     }
 

@@ -5,7 +5,7 @@ use crate::helpers::{Numbers, Probe, everywhere};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use volt::cancel::{Cancelled, Token};
 use volt::channel::{Case, Select, Waiter, bounded, select, unbounded};
@@ -237,6 +237,29 @@ fn an_operation_that_is_thrown_away_is_withdrawn() {
         select.case(&*numbers);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(select.select()))).is_err());
         assert_eq!((numbers.left(), numbers.withdrawn()), (vec![9], 1));
+    });
+}
+
+#[test]
+fn what_went_to_all_who_waited_is_not_given_back() {
+    everywhere(|other| {
+        let (notify, over) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+        let theirs = (Arc::clone(&notify), Arc::clone(&over));
+        let (ends, ended) = bounded::<()>(0);
+        // Not kept: only a select that waits is chosen by it.
+        other.go(move || {
+            let _ends = ends;
+            while !theirs.1.load(Ordering::SeqCst) {
+                theirs.0.notify_waiters();
+                volt::yield_now();
+            }
+        });
+        let mut select = Select::new();
+        select.case(&*notify);
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(select.select()))).is_err());
+        over.store(true, Ordering::SeqCst);
+        assert!(ended.recv().is_err());
+        assert!(!notify.notified_timeout(Duration::ZERO), "nothing was taken");
     });
 }
 

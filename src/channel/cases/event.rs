@@ -19,8 +19,8 @@ impl Source for Event {
         self.is_set()
     }
 
-    fn hands_over(&self) -> bool {
-        true
+    fn handed(&self, _node: &SelectNode) -> Option<bool> {
+        Some(true)
     }
 
     unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {

@@ -19,8 +19,8 @@ impl<T> Source for JoinHandle<T> {
         self.is_finished()
     }
 
-    fn hands_over(&self) -> bool {
-        true
+    fn handed(&self, _node: &SelectNode) -> Option<bool> {
+        Some(true)
     }
 
     unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
@@ -75,8 +75,8 @@ impl<T> Source for ScopedJoinHandle<'_, T> {
         self.fiber().is_ready()
     }
 
-    fn hands_over(&self) -> bool {
-        true
+    fn handed(&self, _node: &SelectNode) -> Option<bool> {
+        Some(true)
     }
 
     unsafe fn link(&self, node: &SelectNode, purpose: Purpose) -> bool {

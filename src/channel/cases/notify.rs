@@ -19,8 +19,11 @@ impl Source for Notify {
         self.raw().has_permit()
     }
 
-    fn hands_over(&self) -> bool {
-        true
+    /// One that went to all who waited is nobody's to give back.
+    fn handed(&self, node: &SelectNode) -> Option<bool> {
+        // SAFETY: the caller has the node.
+        let Other::Notify(made) = (unsafe { there(node) }) else { return None };
+        Some(made.data() == Wants::Permit)
     }
 
     unsafe fn link(&self, node: &SelectNode, purpose: Purpose) -> bool {

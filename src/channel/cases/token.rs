@@ -15,8 +15,8 @@ impl Source for Token {
         self.is_cancelled()
     }
 
-    fn hands_over(&self) -> bool {
-        true
+    fn handed(&self, _node: &SelectNode) -> Option<bool> {
+        Some(true)
     }
 
     unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
