@@ -101,6 +101,35 @@ fn two_that_wake_each_other_do_not_starve_a_third() {
     });
 }
 
+/// A timer that is over is seen to after a few turns, also where the turns were short until then.
+#[test]
+fn who_sleeps_does_not_wait_for_a_tick_of_long_turns() {
+    let turns = within(LONG, || {
+        here(|| {
+            let short = || (0..20_000).for_each(|_| volt::yield_now());
+            volt::scope(|scope| {
+                scope.spawn(short);
+                short();
+            });
+            let rung = Arc::new(AtomicBool::new(false));
+            let theirs = Arc::clone(&rung);
+            let sleeper = volt::go(move || {
+                volt::sleep(Duration::from_millis(1));
+                theirs.store(true, Ordering::SeqCst);
+            });
+            let mut turns = 0;
+            while !rung.load(Ordering::SeqCst) {
+                compute(Duration::from_millis(2));
+                volt::yield_now();
+                turns += 1;
+            }
+            sleeper.join().unwrap();
+            turns
+        })
+    });
+    assert!(turns <= 40, "{turns} turns of two milliseconds, in a tick of 128");
+}
+
 /// What two that wake each other have done while a third had fifty turns.
 fn beside_long_turns(turn: impl Fn() + Send + 'static) -> (WorkerStats, WorkerStats) {
     within(LONG, || {

@@ -10,7 +10,7 @@ use super::watch::LINGER;
 use super::worker::Worker;
 use crate::driver::{Awake, GoesOn};
 use crate::fiber::{self, Batch};
-use crate::primitives::clock::Moment;
+use crate::primitives::clock::{Moment, stamp};
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Worker<'_> {
         }
         let dispatched = core.stats.dispatched.get();
         self.own().slept = Slept { time: (!woken.by_timer).then_some(slept), dispatched };
-        self.own().tick.begin(awake);
+        self.own().tick.begin(awake, stamp());
     }
 
     /// What this worker has shared and spun for says nothing about what comes after its sleep.

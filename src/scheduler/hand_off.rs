@@ -19,7 +19,7 @@ use super::sites::Site;
 use super::switch::Post;
 use super::worker::Worker;
 use crate::fiber::{self, Batch, FiberPtr};
-use crate::primitives::clock::Moment;
+use crate::primitives::clock::{Moment, stamp};
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::sync::full_fence;
 use std::ptr;
@@ -142,7 +142,7 @@ impl Worker<'_> {
         core.attached.fetch_add(1, Ordering::Relaxed);
         core.set_seat(&raw const self.seat);
         let now = Moment::now();
-        self.own().tick.begin(now);
+        self.own().tick.begin(now, stamp());
         // Another thread counts otherwise.
         self.own().spins.forget();
         self.shared.watch.notice(now);
@@ -243,7 +243,7 @@ impl Worker<'_> {
         // What it had in mind may be another's by now, but for what is kept here.
         self.own().stacks.begin_anew();
         let now = Moment::now();
-        self.own().tick.begin(now);
+        self.own().tick.begin(now, stamp());
         self.shared.watch.notice(now);
         let rejoins = self.shared.crew.rejoin(self.is_home());
         if rejoins {

@@ -7,7 +7,7 @@ use super::ring;
 use super::tick::{Due, Queues};
 use super::worker::Worker;
 use crate::fiber::{Batch, FiberPtr};
-use crate::primitives::clock::Moment;
+use crate::primitives::clock::{Moment, stamp};
 use crate::primitives::sync::atomic::Ordering;
 use std::array;
 
@@ -175,13 +175,13 @@ impl Worker<'_> {
     #[cold]
     fn glance(&self) -> bool {
         self.note_end_of_share();
-        self.own().tick.glance(|| self.queues(), Moment::now)
+        self.own().tick.glance(|| self.queues(), stamp, Moment::now)
     }
 
     /// What is due, on the worker's own flow: by the clock too, for whoever comes here for each fiber.
     fn due(&self) -> Due {
         self.note_end_of_share();
-        self.own().tick.look(|| self.queues(), Moment::now);
+        self.own().tick.look(|| self.queues(), stamp, Moment::now);
         self.own().tick.due()
     }
 
@@ -337,7 +337,7 @@ impl Worker<'_> {
         self.invites(now);
         core.stats.ticks.add(1);
         self.look_at_driver(now, runs_first);
-        self.own().tick.begin(Moment::now());
+        self.own().tick.begin(Moment::now(), stamp());
     }
 
     /// Sockets and timers, unless somebody sleeps there or looks.

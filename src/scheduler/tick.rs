@@ -12,12 +12,14 @@
 //! wait for a glance only, and a flood from outside gets hardly more than its share of each millisecond.
 //!
 //! Where fibers run for long, 128 of them are too many for those who wait for a socket or a timer. There
-//! each glance is at the clock, which ends the tick after the same periods. Where many are in the ring, what
+//! each glance is at the clock, which ends the tick after the same periods. The estimate may be of others, who ran
+//! before: so each glance takes a stamp too, and where the dispatches since the last one were long, the next one comes
+//! after the next dispatch, at the clock. Where many are in the ring, what
 //! a look brings makes it longer still, and one that is full sends its older half to the injector, behind all
 //! that came later.
 
 use super::worth::FLOWING;
-use crate::primitives::clock::Moment;
+use crate::primitives::clock::{Moment, in_stamps};
 use crate::util::ewma::{RunTime, injector_interval};
 use std::time::Duration;
 
@@ -40,6 +42,8 @@ const LONG_PERIOD: Duration = Duration::from_millis(1);
 /// contended for it loses its own to others in the end, and who stands in its ring waits: 5 us each, over 100
 /// connections, the slowest hundredth waited for 4.4 ms instead of 1.6 (measured).
 const LONG: u64 = 16_000;
+/// The same in stamps.
+const LONG_BY_STAMPS: u64 = in_stamps(Duration::from_nanos(LONG));
 
 #[derive(Debug)]
 pub(crate) struct Tick {
@@ -68,6 +72,11 @@ pub(crate) struct Tick {
     /// Of the time since then, what was no fiber's.
     left_out: Duration,
     dispatched: u32,
+    /// The stamp of the last look; and how many have been dispatched since.
+    stamped: u64,
+    since: u32,
+    /// Those between the last two looks ran for long, whatever is estimated.
+    ran_long: bool,
 }
 
 /// What a glance sees of the queues.
@@ -116,6 +125,9 @@ impl Tick {
             began: now,
             left_out: Duration::ZERO,
             dispatched: 0,
+            stamped: 0,
+            since: 0,
+            ran_long: false,
         };
         tick.rearm();
         tick
@@ -130,6 +142,7 @@ impl Tick {
     fn book(&mut self) {
         let done = self.armed - self.until_glance;
         self.dispatched += done;
+        self.since += done;
         self.until_tick -= done;
         self.until_injector -= done;
         self.until_look -= done;
@@ -151,9 +164,10 @@ impl Tick {
     pub(crate) fn glance(
         &mut self,
         queues: impl FnOnce() -> Queues,
+        stamp: impl FnOnce() -> u64,
         now: impl FnOnce() -> Moment,
     ) -> bool {
-        self.look(queues, now);
+        self.look(queues, stamp, now);
         self.until_tick != 0 && self.until_injector != 0 && !self.early && self.dispatch()
     }
 
@@ -165,15 +179,21 @@ impl Tick {
 
     /// Looks at queues and clock, if it is time for that. The clock is read where fibers run for long, and if
     /// something waits.
-    pub(crate) fn look(&mut self, queues: impl FnOnce() -> Queues, now: impl FnOnce() -> Moment) {
+    pub(crate) fn look(
+        &mut self,
+        queues: impl FnOnce() -> Queues,
+        stamp: impl FnOnce() -> u64,
+        now: impl FnOnce() -> Moment,
+    ) {
         self.book();
         if self.until_look != 0 {
             return;
         }
-        self.until_look = self.look;
+        self.stamp(stamp());
+        self.until_look = self.next_look();
         let queues = queues();
         let waiting = queues.waiting && !self.fixed;
-        let long = self.runs_long();
+        let long = self.ran_long || self.runs_long();
         if waiting || long {
             let now = now();
             let period = if queues.short { PERIOD } else { LONG_PERIOD };
@@ -186,6 +206,20 @@ impl Tick {
             self.early = waiting && queues.short && now.since(self.looked_early) >= PERIOD;
         }
         self.rearm();
+    }
+
+    /// Judges the dispatches since the last look.
+    fn stamp(&mut self, stamp: u64) {
+        if self.since != 0 {
+            let took = stamp.wrapping_sub(self.stamped);
+            self.ran_long = took >= LONG_BY_STAMPS * u64::from(self.since);
+        }
+        (self.stamped, self.since) = (stamp, 0);
+    }
+
+    /// Dispatches until the next look.
+    fn next_look(&self) -> u32 {
+        if self.ran_long { 1 } else { self.look }
     }
 
     /// Sends the worker to its own stack before the next dispatch.
@@ -225,7 +259,7 @@ impl Tick {
     pub(crate) fn looked_early(&mut self, now: Moment) {
         self.looked_early = now;
         self.early = false;
-        self.until_look = self.look;
+        self.until_look = self.next_look();
         self.rearm();
     }
 
@@ -247,16 +281,17 @@ impl Tick {
             }
         }
         self.until_tick = DISPATCHES;
-        self.until_look = self.look;
+        self.until_look = self.next_look();
         self.until_injector = self.until_injector.min(self.interval);
         self.rearm();
     }
 
-    /// Dispatches count from `now` on; what lay before was polling or sleep.
-    pub(crate) fn begin(&mut self, now: Moment) {
+    /// Dispatches count from `now` on, and that stamp; what lay before was polling or sleep.
+    pub(crate) fn begin(&mut self, now: Moment, stamp: u64) {
         self.began = now;
         self.left_out = Duration::ZERO;
         self.dispatched = 0;
+        (self.stamped, self.since) = (stamp, 0);
     }
 
     /// The worker has only looked on for so long. For the tick, and by the clock, it counts.

@@ -18,7 +18,7 @@
 
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::primitives::clock::Moment;
+use crate::primitives::clock::{Moment, stamp};
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::thread;
 use crate::util::back_off::BackOff;
@@ -184,7 +184,7 @@ impl Worker<'_> {
             own.follow_ups.end(given, waited, ways.taken);
         }
         // What it looks on for is no fiber's time.
-        own.tick.begin(Moment::now());
+        own.tick.begin(Moment::now(), stamp());
         found
     }
 }

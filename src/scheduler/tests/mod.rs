@@ -32,7 +32,7 @@ use super::shared::Shared;
 use super::tick::Queues;
 use super::worker::Worker;
 use crate::fiber::{self, FiberPtr, Kind, Spec, Unfilled};
-use crate::primitives::clock::Moment;
+use crate::primitives::clock::{Moment, stamp};
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::stack::StackSize;
 use std::collections::HashMap;
@@ -159,13 +159,13 @@ impl Bench<'_> {
         let mut now = Moment::now();
         for _ in 0..40 {
             tick.injector_looked(now);
-            tick.begin(now);
+            tick.begin(now, stamp());
             let quiet = || Queues { waiting: false, short: true };
-            (0..8).for_each(|_| assert!(tick.dispatch() || tick.glance(quiet, || now)));
+            (0..8).for_each(|_| assert!(tick.dispatch() || tick.glance(quiet, stamp, || now)));
             now = now.saturating_add(8 * each);
             tick.finish(now);
         }
-        tick.begin(Moment::now());
+        tick.begin(Moment::now(), stamp());
     }
 
     /// Worker `index` goes to bed as far as others can tell.

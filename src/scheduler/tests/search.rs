@@ -5,7 +5,7 @@ use super::super::worker::Worker;
 use super::{Bench, Config, bench, config, driven_bench};
 use crate::fiber::Batch;
 use crate::net::TcpListener;
-use crate::primitives::clock::Moment;
+use crate::primitives::clock::{Moment, stamp};
 use crate::runtime::{Builder, yield_now};
 use crate::thread::scope;
 use std::io::{Read, Write};
@@ -107,7 +107,7 @@ fn a_helper_whose_thread_is_back_looks_early_for_its_mail_alone() {
         let (helper, core) = (&bench.workers[1], bench.core(1));
         (0..2).for_each(|_| assert_eq!(bench.shared.crew.take_kept(), Some(0)));
         // No tick ends by the clock, and the last early look was long ago.
-        helper.own().tick.begin(Moment::now().saturating_add(Duration::from_secs(60)));
+        helper.own().tick.begin(Moment::now().saturating_add(Duration::from_secs(60)), stamp());
         let leaves_the_fast_path = || {
             helper.own().tick.looked_early(Moment::from_nanos(0));
             (0..4).any(|_| !helper.may_dispatch(core))
@@ -317,7 +317,7 @@ fn a_tick_ends_by_the_clock() {
             until_injector(bench);
             let _ = bench.find(0);
             assert_eq!(core.stats.ticks.get(), 0, "not yet");
-            bench.workers[0].own().tick.begin(Moment::from_nanos(0));
+            bench.workers[0].own().tick.begin(Moment::from_nanos(0), stamp());
             until_injector(bench);
             let _ = bench.find(0);
             assert_eq!((core.stats.ticks.get(), core.stats.polls.get()), (1, 1));
@@ -333,7 +333,7 @@ fn a_tick_ends_later_where_many_are_in_the_ring() {
             let (worker, now) = (&bench.workers[0], Moment::now());
             worker.own().tick.injector_looked(now);
             worker.own().tick.finish(now);
-            worker.own().tick.begin(Moment::from_nanos(now.as_nanos() - ago));
+            worker.own().tick.begin(Moment::from_nanos(now.as_nanos() - ago), stamp());
             (0..4).any(|_| !worker.may_dispatch(worker.held()))
         };
         bench.fill_ring(0, 0..64);
@@ -421,7 +421,7 @@ fn who_was_stolen_is_not_overtaken_either() {
 fn a_tick_that_ends_by_the_clock_leaves_nobody_in_the_ring() {
     bench(config(1), 8, |bench| {
         bench.fill_ring(0, 0..8);
-        bench.workers[0].own().tick.begin(Moment::from_nanos(0));
+        bench.workers[0].own().tick.begin(Moment::from_nanos(0), stamp());
         let found: Vec<_> = (0..8).map(|_| bench.find(0)).collect();
         assert_eq!(found, (0..8).map(Some).collect::<Vec<_>>());
         assert!(bench.core(0).stats.ticks.get() > 0);

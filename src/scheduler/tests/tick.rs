@@ -1,13 +1,18 @@
 //! When a worker looks around: by the number of dispatches, and by the clock.
 
 use super::super::tick::{DISPATCHES, Due, Queues, Tick};
-use crate::primitives::clock::Moment;
+use crate::primitives::clock::{Moment, in_stamps};
+use std::time::Duration;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
 fn at(nanos: u64) -> Moment {
     Moment::from_nanos(nanos)
+}
+
+fn stamp_at(nanos: u64) -> u64 {
+    in_stamps(Duration::from_nanos(nanos))
 }
 
 /// Nothing in injector and mailbox, little in the ring.
@@ -43,7 +48,7 @@ impl Clocked {
         }
         if due.tick {
             self.tick.finish(at(self.now));
-            self.tick.begin(at(self.now));
+            self.tick.begin(at(self.now), stamp_at(self.now));
         }
         (dispatches, due)
     }
@@ -96,6 +101,7 @@ impl Clocked {
         let (now, reads) = (self.now, &mut self.reads);
         self.tick.glance(
             || queues,
+            || stamp_at(now),
             || {
                 *reads += 1;
                 at(now)
@@ -131,7 +137,7 @@ fn a_tick_is_128_dispatches() {
     let mut tick = Tick::new(at(0), Some(1000));
     for _ in 0..3 {
         let mut dispatches = 0;
-        while tick.dispatch() || tick.glance(|| QUIET, || at(0)) {
+        while tick.dispatch() || tick.glance(|| QUIET, || 0, || at(0)) {
             dispatches += 1;
         }
         assert_eq!(dispatches, DISPATCHES);
@@ -170,6 +176,32 @@ fn a_tick_of_fibers_that_run_for_long_ends_by_the_clock() {
     }
 }
 
+/// Those who ran until now took a tenth of a microsecond: the estimate is of them.
+#[test]
+fn a_tick_that_was_thought_short_ends_at_the_glance_that_finds_it_long() {
+    for (each, most) in [(20 * MS, 33), (MS, 33), (100 * US, 33), (20 * US, 65)] {
+        let mut clocked = Clocked::settled(100);
+        clocked.each = each;
+        let first = clocked.until(QUIET, |due| due.tick);
+        // What is left of the tick was begun by the others.
+        assert!(first <= most, "{first} dispatches of {each} ns");
+        let next = clocked.until(QUIET, |due| due.tick);
+        assert!(next <= 6, "then {next} dispatches of {each} ns");
+    }
+}
+
+/// The system has taken the processor away once.
+#[test]
+fn who_is_short_again_is_believed_at_once() {
+    let mut clocked = Clocked::settled(100);
+    clocked.until(QUIET, |due| due.tick);
+    clocked.now += 10 * MS;
+    clocked.until(QUIET, |due| due.tick);
+    for _ in 0..3 {
+        assert_eq!(clocked.until(QUIET, |due| due.tick), DISPATCHES);
+    }
+}
+
 /// Also where the worker asks what is due for each fiber, as one does that takes them from its mailbox.
 #[test]
 fn the_clock_ends_a_tick_in_which_each_fiber_is_asked_for() {
@@ -177,7 +209,7 @@ fn the_clock_ends_a_tick_in_which_each_fiber_is_asked_for() {
     while !clocked.until_due(QUIET).1.tick {}
     let fibers = (0..).find(|_| {
         let now = clocked.now;
-        clocked.tick.look(|| QUIET, || at(now));
+        clocked.tick.look(|| QUIET, || stamp_at(now), || at(now));
         let due = clocked.tick.due();
         if due.injector {
             clocked.tick.injector_looked(at(now));
@@ -264,7 +296,7 @@ fn the_estimate_leaves_out_what_was_not_running() {
     let mut tick = Tick::new(at(0), None);
     let mut now = 0;
     for _ in 0..20 {
-        while tick.dispatch() || tick.glance(|| QUIET, || at(now)) {
+        while tick.dispatch() || tick.glance(|| QUIET, || stamp_at(now), || at(now)) {
             now += 10 * US;
         }
         if tick.due().injector {
@@ -272,7 +304,7 @@ fn the_estimate_leaves_out_what_was_not_running() {
         }
         tick.finish(at(now));
         now += 500 * MS;
-        tick.begin(at(now));
+        tick.begin(at(now), stamp_at(now));
     }
     assert_eq!(tick.interval(), 100);
 }
@@ -281,10 +313,10 @@ fn the_estimate_leaves_out_what_was_not_running() {
 fn a_tick_that_is_cut_short_counts_what_there_was() {
     let mut tick = Tick::new(at(0), None);
     for _ in 0..10 {
-        assert!(tick.dispatch() || tick.glance(|| QUIET, || at(0)));
+        assert!(tick.dispatch() || tick.glance(|| QUIET, || 0, || at(0)));
     }
     tick.cut_short();
-    assert!(!tick.dispatch() && !tick.glance(|| QUIET, || at(0)));
+    assert!(!tick.dispatch() && !tick.glance(|| QUIET, || 0, || at(0)));
     assert!(tick.due().tick);
     // Ten of 10 us each, not more dispatches of less.
     tick.finish(at(100 * US));
