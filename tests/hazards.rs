@@ -317,6 +317,64 @@ fn a_wait_in_a_forked_child_is_refused() {
     assert!(left.text.contains("a wait in a forked child"), "{left:?}");
 }
 
+/// Coroutines of others, wasm, growing stacks: safe code may be on a stack that is not its fiber's. What it
+/// could not wait for must not begin.
+#[test]
+fn a_scope_on_a_foreign_stack_is_refused_before_it_has_fibers() {
+    use corosensei::{Coroutine, Yielder};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    type Foreign = Coroutine<(), (), ()>;
+    within(LONG, || {
+        // The second time inside `run`, which waits too.
+        for run in [false, true] {
+            let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+            let other = Arc::new(Builder::new().workers(1).build().unwrap());
+            let began = Arc::new(AtomicBool::new(false));
+            let (theirs, others) = (Arc::clone(&began), Arc::clone(&other));
+            runtime.run(move || {
+                let mut foreign = Foreign::new(move |_: &Yielder<(), ()>, ()| {
+                    let local = Arc::clone(&theirs);
+                    let borrows = || local.store(true, Ordering::SeqCst);
+                    let scope = || {
+                        volt::scope(|scope| drop(scope.spawn(borrows)));
+                    };
+                    let refused = match run {
+                        false => catch_unwind(AssertUnwindSafe(scope)),
+                        true => catch_unwind(AssertUnwindSafe(|| others.run(borrows))),
+                    };
+                    assert!(refused.is_err());
+                });
+                foreign.resume(());
+                volt::yield_now();
+            });
+            runtime.shutdown(LONG).unwrap();
+            assert!(!began.load(Ordering::SeqCst), "it ran after what it borrows was gone");
+        }
+    });
+}
+
+/// There is no other thread in the child: a fiber that borrows would go on when the one that forked ends.
+#[test]
+fn a_child_that_is_forked_within_a_scope_ends_with_it() {
+    let left = child("a_child_that_is_forked_within_a_scope_ends_with_it", &[], || {
+        let runtime = Builder::new_current_thread().stall_period(None).build().unwrap();
+        runtime.run(|| {
+            let mut pid = 0;
+            volt::scope(|scope| {
+                scope.spawn(|| ());
+                // SAFETY: the child runs only what may follow here in a forked child.
+                pid = unsafe { libc::fork() };
+            });
+            let mut status = 0;
+            // SAFETY: our child, waited for once.
+            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+            assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT);
+        });
+    });
+    assert!(left.status.success(), "{left:?}");
+    assert!(left.text.contains("a wait for fibers that borrow"), "{left:?}");
+}
+
 /// It shares the kernel's poller with the parent, whose connection it drops.
 #[test]
 fn a_forked_child_takes_no_socket_from_its_parent() {

@@ -13,6 +13,7 @@
 //! belongs to the thread and must not be left to another fiber. Its worker's core is handed on first.
 
 mod blocking;
+mod borrowers;
 mod charge;
 mod limits;
 mod patience;
@@ -31,6 +32,7 @@ pub(crate) use crate::fiber::{deadline_after, has_passed, note_if_close};
 pub(crate) use crate::scheduler::{Queues, wake};
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
+pub(crate) use borrowers::{check_wait, wait_for_borrowers};
 pub(crate) use charge::{charge, charge_current, charge_for, charge_who_gives, try_charge};
 pub(crate) use limits::{bound, interrupts, is_any_scope_over};
 pub(crate) use patience::{Patience, comes_soon, linger, running, spin, spin_on_fiber};
@@ -231,10 +233,14 @@ impl Parking {
 /// worker; `None`, with nothing done, if not. The caller holds its join handle, and is linked.
 pub(crate) fn join_by_running(parking: &Parking, wait: Wait, joined: FiberPtr) -> Option<Outcome> {
     let Who::Fiber(fiber) = &parking.0 else { return None };
-    if !fiber.scopes.is_empty() || !scheduler::start_to_join(joined) {
+    if !fiber.scopes.is_empty() {
         return None;
     }
+    // Before, since it may refuse the wait: whoever was started is the caller's to run.
     let ends = ends_of(*fiber, wait);
+    if !scheduler::start_to_join(joined) {
+        return None;
+    }
     // SAFETY: the calling fiber, on its worker; `joined` was just started.
     unsafe { scheduler::park_and_run(*fiber, ends, joined) };
     Some(fiber.state().load().outcome())
@@ -281,7 +287,9 @@ fn check_stack(fiber: FiberPtr, reason: &str) {
 #[cold]
 #[inline(never)]
 fn off_stack(reason: &str) -> ! {
-    panic!("a wait ({reason}) inside a signal handler: nothing of volt may be used there");
+    panic!(
+        "a wait ({reason}) inside a signal handler, or on another stack than the fiber's: nothing of volt may wait there"
+    );
 }
 
 /// Who keeps its thread waits for somebody in a way of its own: others take its worker's place, if it is a fiber.

@@ -77,6 +77,14 @@ pub(crate) fn forbidden(call: &str, error: &std::io::Error) -> ! {
          came later, most likely\n\
          volt: allow it in the filter, or install the filter before the first use of volt, which does without it then\n"
     );
+    abort_with(&report)
+}
+
+/// Ends the process, and says why.
+#[cfg(not(loom))]
+#[cold]
+#[inline(never)]
+pub(crate) fn abort_with(report: &str) -> ! {
     // SAFETY: a valid buffer; nobody is there to tell that it was not written.
     let _ = unsafe { libc::write(2, report.as_ptr().cast(), report.len()) };
     std::process::abort();

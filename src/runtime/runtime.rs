@@ -132,11 +132,14 @@ impl Runtime {
             self.driven.is_none() || fiber::current().is_none(),
             "a current-thread runtime cannot be run from inside a fiber",
         );
+        park::check_wait("run");
         let options = SpawnOptions { name: None, size: None, site: Location::caller() };
         // SAFETY: from here on nothing unwinds but `finish`, after the fiber's end.
         let fiber = unsafe { JoinHandle::spawn(Target::On(self.shared()), options, f) };
         let driven = self.driven.as_ref();
-        let cut_off = driven.is_some_and(|driven| run_to_end(driven, self.shared(), &fiber));
+        let cut_off = park::wait_for_borrowers(|| {
+            driven.is_some_and(|driven| run_to_end(driven, self.shared(), &fiber))
+        });
         finish(fiber, cut_off)
     }
 
@@ -269,11 +272,14 @@ impl Drop for Runtime {
 #[track_caller]
 fn finish<T>(fiber: JoinHandle<T>, cut_off: bool) -> T {
     assert!(fiber.was_spawned(), "the runtime has been shut down: it runs nothing any more");
-    let cut_off = cut_off || !fiber.wait();
-    if cut_off {
-        fiber.cancel();
-        fiber.wait_uncancelled();
-    }
+    let cut_off = park::wait_for_borrowers(|| {
+        let cut_off = cut_off || !fiber.wait();
+        if cut_off {
+            fiber.cancel();
+            fiber.wait_uncancelled();
+        }
+        cut_off
+    });
     let took_effect = cut_off && !fiber.has_noticed_a_cancel();
     match fiber.join_uncancelled() {
         Ok(value) => {
@@ -326,6 +332,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    park::check_wait("run");
     let options = SpawnOptions { name: None, size: None, site: Location::caller() };
     // SAFETY: `finish` returns, or unwinds, only after the fiber's end.
     finish(unsafe { super::default::spawn_current(options, f) }, false)

@@ -12,6 +12,7 @@ use super::Builder;
 use super::children::Children;
 use super::handle::Thread;
 use super::running::Running;
+use super::waiting;
 use crate::cancel::{self, Cancelled};
 use crate::fiber;
 use crate::park::{Outcome, Wait};
@@ -153,10 +154,11 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
+    waiting::check_wait("scope");
     let scope = Scope { data: Arc::default(), scope: PhantomData, env: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     let unwinds = matches!(&result, Err(payload) if payload.is::<Cancelled>());
-    let cancelled = scope.data.end(unwinds);
+    let cancelled = waiting::wait_for_borrowers(|| scope.data.end(unwinds));
     match result {
         Err(payload) => cancel::resume(payload),
         Ok(_) if cancelled => cancel::unwind(),
