@@ -435,6 +435,25 @@ fn a_token_ends_waits_of_fibers_and_threads() {
 }
 
 #[test]
+fn an_unpark_is_not_lost_to_a_token_that_comes_after_it() {
+    on_fibers(|| {
+        for _ in 0..100 {
+            let token = Token::new();
+            let theirs = token.clone();
+            let waits = volt::go(move || {
+                let ended = theirs.run(volt::thread::park);
+                // If the token has ended the wait, the permit is there still.
+                ended.is_ok() || volt::timeout(Duration::ZERO, volt::thread::park).is_ok()
+            });
+            until_waits("park", &waits);
+            waits.thread().unpark();
+            token.cancel();
+            assert!(waits.join().unwrap());
+        }
+    });
+}
+
+#[test]
 fn an_inner_token_ends_at_its_own_run_and_an_outer_one_at_the_outer() {
     on_fibers(|| {
         let (outer, inner) = (Token::new(), Token::new());

@@ -93,11 +93,13 @@ impl Ends {
     }
 }
 
+/// How a wait ends that takes the permit, which whoever comes before the owner runs must not lose.
+const BY_UNPARK: Outcome = Outcome::Woken(0);
 /// The word after `now` if what came before the wait was published ends it.
 #[inline(always)]
 fn ended_by(now: Snapshot, ends: Ends) -> Option<Snapshot> {
     ends.are_over(now).then(|| match ends.has(Ends::PERMIT) && now.is(PERMIT) {
-        true => Snapshot(now.with_phase(ACTIVE).0 & !PERMIT),
+        true => Snapshot(now.settled(BY_UNPARK).0 & !PERMIT),
         false => now.settled(Outcome::Cancelled),
     })
 }
@@ -300,7 +302,7 @@ impl State {
             }
             if now.is_parked() && now.is(BY_PERMIT) {
                 settle = now.how_to_wake();
-                return Some(now.with_phase(ACTIVE));
+                return Some(now.settled(BY_UNPARK));
             }
             settle = Settle::Noted;
             Some(Snapshot(now.0 | PERMIT))

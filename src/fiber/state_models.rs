@@ -73,6 +73,20 @@ fn a_timeout_an_unpark_and_a_park() {
     settles_once([|state| state.settle(Outcome::TimedOut), State::unpark]);
 }
 
+/// A token may end the wait too, or its time be over, before the owner runs.
+#[test]
+fn an_unpark_is_not_lost_to_who_comes_after_it() {
+    check(5, || {
+        let state = running();
+        state.begin_wait();
+        let others = beside(&state, [State::unpark, |state| state.settle(Outcome::TimedOut)]);
+        let _ = state.publish(ENDS);
+        others.map(|other| other.join().unwrap());
+        let end = state.load();
+        assert!(end.outcome() == BY_UNPARK || end.is(PERMIT), "{end:?}");
+    });
+}
+
 #[test]
 fn a_cancel_an_unpark_and_a_park() {
     settles_once([State::cancel, State::unpark]);
