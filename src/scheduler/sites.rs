@@ -4,11 +4,12 @@
 //! start and go on in blocking mode: their worker hands its core on before it runs them. A site half
 //! of whose fibers stall is *flagged*, and stays suspect. (After ZIO's learned blocking sites.)
 //!
-//! While no site is suspect, which is nearly always, a dispatch pays one load.
+//! While no site is suspect, which is nearly always, a dispatch pays one load. While some are, it looks at their bits,
+//! and only where its fiber's is among them into the list of sites.
 
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Mutex;
-use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::panic::Location;
 use std::time::Duration;
 
@@ -20,11 +21,17 @@ pub(super) type Site = &'static Location<'static>;
 #[derive(Debug)]
 pub(super) struct Sites {
     enabled: bool,
-    /// Suspect sites; a copy of what is in `inner`.
-    suspects: AtomicUsize,
+    /// The [`bit`]s of the suspect sites; a copy of what is in `inner`.
+    suspects: AtomicU64,
     /// Some of them may become flagged, or not suspect any more, at the next look; a copy too.
     changing: AtomicBool,
     inner: Mutex<Inner>,
+}
+
+/// One of 64 for each site, the same for equal ones.
+fn bit(site: Site) -> u64 {
+    let place = u64::from(site.line()) << 32 | u64::from(site.column());
+    1 << (place.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
 }
 
 #[derive(Debug, Default)]
@@ -85,15 +92,15 @@ impl Sites {
     pub(super) fn new(enabled: bool) -> Sites {
         Sites {
             enabled,
-            suspects: AtomicUsize::new(0),
+            suspects: AtomicU64::new(0),
             changing: AtomicBool::new(false),
             inner: Mutex::default(),
         }
     }
 
     #[inline(always)]
-    fn has_suspects(&self) -> bool {
-        self.suspects.load(Ordering::Relaxed) != 0
+    fn suspects(&self) -> u64 {
+        self.suspects.load(Ordering::Relaxed)
     }
 
     /// Is there something here for the supervisor to look at?
@@ -103,19 +110,25 @@ impl Sites {
 
     #[inline(always)]
     pub(super) fn is_suspect(&self, site: Site) -> bool {
-        self.has_suspects() && self.look_up(site)
+        let suspects = self.suspects();
+        suspects != 0 && self.look_up(suspects, site)
     }
 
     #[cold]
-    fn look_up(&self, site: Site) -> bool {
+    fn look_up(&self, suspects: u64, site: Site) -> bool {
+        suspects & bit(site) != 0 && self.is_known_suspect(site)
+    }
+
+    fn is_known_suspect(&self, site: Site) -> bool {
         self.inner.lock().known.iter().any(|record| record.site == site && record.suspect)
     }
 
     fn change<R>(&self, step: impl FnOnce(&mut Inner) -> R) -> R {
         let mut inner = self.inner.lock();
         let result = step(&mut inner);
-        let suspects = inner.known.iter().filter(|record| record.suspect).count();
-        self.suspects.store(suspects, Ordering::Relaxed);
+        let suspects = inner.known.iter().filter(|record| record.suspect);
+        let bits = suspects.fold(0, |bits, record| bits | bit(record.site));
+        self.suspects.store(bits, Ordering::Relaxed);
         let changing = inner.known.iter().any(|record| record.suspect && !record.flagged);
         self.changing.store(changing, Ordering::Relaxed);
         result
@@ -154,7 +167,7 @@ impl Sites {
 
     /// The supervisor's look: counts who is stuck, and clears the sites none of whose fibers is.
     pub(super) fn look(&self, now: Moment, period: Duration) {
-        if !self.has_suspects() {
+        if self.suspects() == 0 {
             return;
         }
         self.change(|inner| {
@@ -230,6 +243,28 @@ mod tests {
         sites.look(at(102), PERIOD);
         assert!(!sites.is_suspect(here));
         assert_eq!(sites.report()[0].stalls, 3);
+    }
+
+    /// A dispatch of theirs would wait for whoever has the lock, on all workers at once.
+    #[test]
+    fn other_sites_are_told_apart_without_the_lock() {
+        let (sites, here) = (Sites::new(true), Location::caller());
+        let others = [
+            Location::caller(),
+            Location::caller(),
+            Location::caller(), //
+        ];
+        let other = others.into_iter().find(|other| bit(other) != bit(here)).unwrap();
+        sites.stalled(here);
+        std::thread::scope(|scope| {
+            let ((says, said), sites) = (std::sync::mpsc::channel(), &sites);
+            let held = sites.inner.lock();
+            scope.spawn(move || says.send(sites.is_suspect(other)).unwrap());
+            let suspect = said.recv_timeout(Duration::from_secs(10));
+            drop(held);
+            assert_eq!(suspect, Ok(false));
+        });
+        assert!(sites.is_suspect(here) && !sites.is_suspect(other));
     }
 
     #[test]
