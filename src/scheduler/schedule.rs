@@ -244,7 +244,15 @@ impl Shared {
     fn push_home(&self, fiber: FiberPtr) {
         let home = fiber.home.load(Ordering::Relaxed) as usize - 1;
         match self.cores.get(home).mailbox.push(fiber) {
-            Ok(()) => self.notify_worker(home),
+            Ok(()) => {
+                // A worker that rises from the poller for nobody tells nobody of the seat, and finds this then.
+                let is_free = || self.poller.taken_by().is_none_or(|taker| taker == home);
+                match self.idle.claim(home) {
+                    true => self.unpark(home),
+                    false if is_free() => self.notify(),
+                    false => {}
+                }
+            }
             Err(fiber) => self.abandon(fiber),
         }
     }

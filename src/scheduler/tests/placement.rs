@@ -1,8 +1,8 @@
 //! The load of a worker, and who gets a fiber from outside.
 
-use super::super::config::Placement;
+use super::super::config::{Migrate, Placement};
 use super::super::switch::Post;
-use super::{Bench, bench, config};
+use super::{Bench, Config, bench, config};
 use crate::primitives::sync::atomic::Ordering;
 
 fn loads(bench: &Bench<'_>) -> Vec<Option<usize>> {
@@ -119,6 +119,25 @@ fn mail_is_taken_from_a_worker_that_does_not_come_to_it() {
         assert_eq!((bench.ring(1), bench.core(0).mailbox.len()), (vec![1, 2], 2));
         assert_eq!(bench.core(1).stats.stolen.get(), 3);
     });
+}
+
+/// Its worker has just risen from the poller, for nobody: without the other one nobody would sit there while it runs.
+#[test]
+fn who_goes_home_to_one_that_is_awake_leaves_the_poller_to_somebody() {
+    let at_home = || Config { migrate: Migrate::BeforeStart, ..config(2) };
+    for taker in [None, Some(0), Some(1)] {
+        bench(at_home(), 1, |bench| {
+            bench.fibers[0].home.store(1, Ordering::Relaxed);
+            bench.lies_down(1);
+            if let Some(taker) = taker {
+                bench.shared.poller.sit(taker);
+            }
+            bench.shared.push_from_outside(bench.fibers[0]);
+            assert_eq!(bench.wakes(), u64::from(taker != Some(1)), "{taker:?}");
+            bench.workers[1].leave_bed(false);
+            assert_eq!(bench.find(0), Some(0));
+        });
+    }
 }
 
 /// The supervisor may put another worker in the place of one whose fiber is about to block its thread: the fiber
