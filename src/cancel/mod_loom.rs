@@ -1,5 +1,5 @@
-//! Under loom: a cancel unwinds; who is cancelled, says `park::cancelled`. A token's waits are those of plain
-//! threads, as the models of the room `fiber` have them.
+//! Under loom: a cancel unwinds; who is cancelled, says `park::cancelled`. A token's waits are those of
+//! the models' `park`; what runs under it are plain threads, as the models of the room `fiber` have them.
 
 #[path = "limited_loom.rs"]
 mod limited;

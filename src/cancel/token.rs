@@ -3,14 +3,17 @@
 //! # Locks
 //!
 //! A token's lock is taken before that of an interrupt that stands in its list, never the other way
-//! round, and never two tokens' at the same time. Wakes are carried out with no lock held.
+//! round, and never two tokens' at the same time. The queue of those who wait for the cancel has a lock
+//! of its own, which is taken when the flag is set already: so a waiter, who looks under it, sees the
+//! flag, or is seen. Wakes are carried out with no lock held.
 
 use super::limited::limited;
-use super::park::{Outcome, Wait};
 use super::{Cancelled, park, unwind};
-use crate::fiber::{Interrupt, Limit, Waiters};
-use crate::primitives::sync::Mutex;
+use crate::fiber::{Interrupt, Limit};
+use crate::park::Wait;
+use crate::park::queue::{Node, Queue, Waited, Wakes, wait_unless};
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::primitives::sync::{Lock, Mutex};
 use crate::util::list::{Linked, Links, List};
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -47,7 +50,8 @@ struct Inner {
     /// Written under the lock of `linked`.
     cancelled: AtomicBool,
     linked: Mutex<Linkage>,
-    waiters: Waiters,
+    /// Those who wait for the cancel itself.
+    waiters: Lock<Queue<()>>,
 }
 
 struct Linkage {
@@ -82,7 +86,7 @@ impl Inner {
                 prune_at: FIRST_PRUNING,
                 runs: List::new(),
             }),
-            waiters: Waiters::default(),
+            waiters: Lock::new(Queue::new()),
         })
     }
 
@@ -104,8 +108,10 @@ impl Inner {
             }
             std::mem::take(&mut linked.children)
         };
-        wakes.extend(self.waiters.settle_all());
+        let mut woken = Wakes::new();
+        self.waiters.lock().wake_all(0, &mut woken);
         wakes.into_iter().for_each(park::wake);
+        woken.wake();
         children
     }
 }
@@ -200,15 +206,10 @@ impl Token {
     pub fn cancelled(&self) {
         let wait = Wait::cancellable("cancel token");
         let object = Arc::as_ptr(&self.0) as usize;
-        let over = || self.is_cancelled();
-        if park::wait_until(self.waiters(), Wait { object, ..wait }, over) == Outcome::Cancelled {
+        let how = Wait { object, ..wait };
+        if wait_unless(&self.0.waiters, how, || self.is_cancelled()) == Waited::Cancelled {
             unwind();
         }
-    }
-
-    /// Those who wait for the cancel.
-    pub(crate) fn waiters(&self) -> &Waiters {
-        &self.0.waiters
     }
 
     /// Runs `f` on the calling fiber or thread; its waits, and those of all that it calls, end when the
@@ -233,6 +234,32 @@ impl Token {
         let entered = Entered { token: self, run: run.into_ref() };
         entered.link();
         limited(Limit::Interrupt(&entered.run.get_ref().interrupt), f).ok_or(Cancelled)
+    }
+}
+
+// The nodes of selects.
+impl Token {
+    /// Links `node` unless the token was cancelled; false if so.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Queue::link`].
+    pub(crate) unsafe fn link_waiter(&self, node: NonNull<Node<()>>) -> bool {
+        let mut waiters = self.0.waiters.lock();
+        if self.is_cancelled() {
+            return false;
+        }
+        // SAFETY: passed on.
+        unsafe { waiters.link(node) };
+        true
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Queue::unlink`].
+    pub(crate) unsafe fn unlink_waiter(&self, node: NonNull<Node<()>>) {
+        // SAFETY: passed on.
+        unsafe { self.0.waiters.lock().unlink(node) };
     }
 }
 

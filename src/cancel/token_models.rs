@@ -1,5 +1,6 @@
 //! Under loom: a cancel reaches whoever waits for it, runs under it, or is made beside it, through a child too.
 
+use super::super::caught;
 use super::*;
 use crate::primitives::models::check;
 use loom::thread::{JoinHandle, spawn};
@@ -19,13 +20,17 @@ fn cancel_reaches(first: fn(Token), second: fn(Token)) {
         others.into_iter().for_each(|other| other.join().unwrap());
         let linked = token.0.linked.lock();
         assert!(linked.runs.is_empty() && linked.children.is_empty());
-        assert!(token.0.waiters.is_empty());
+        assert!(token.0.waiters.lock().is_empty());
     });
 }
 
 fn waits(token: Token) {
     token.cancelled();
     assert!(token.is_cancelled());
+}
+
+fn gives_up(token: Token) {
+    crate::park::cancelled(|| caught(|| token.cancelled()));
 }
 
 fn runs(token: Token) {
@@ -51,6 +56,11 @@ fn runs_under_an_orphan(token: Token) {
 #[test]
 fn who_waits_and_who_runs() {
     cancel_reaches(waits, runs);
+}
+
+#[test]
+fn one_gives_up() {
+    cancel_reaches(waits, gives_up);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::sync::Wants;
 pub(crate) enum Other {
     None,
     Event(Node<()>),
+    Token(Node<()>),
     Notify(Node<Wants>),
     Joiner(Joiner),
     Io(IoNode),

@@ -1,6 +1,6 @@
 //! Under loom: whoever waits for an event among others goes on when it has come, whoever gives up is in
-//! nobody's list, and what came before the event is seen. So a scope's end, a token's cancel, a set's next
-//! result come to those who wait for them.
+//! nobody's list, and what came before the event is seen. So a scope's end and a set's next result come to
+//! those who wait for them.
 
 use super::*;
 use crate::fiber::{Ends, ThreadBlock};

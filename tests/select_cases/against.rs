@@ -1,5 +1,6 @@
 //! Cases against each other: one effect, the others untouched; order, fairness, cancel, misuse.
 
+use crate::common::waits::until_true;
 use crate::common::{LONG, until, within};
 use crate::helpers::{Numbers, Probe, everywhere};
 use std::collections::HashMap;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use volt::cancel::{Cancelled, Token};
-use volt::channel::{Case, Select, Waiter, bounded, select, unbounded};
+use volt::channel::{Case, Receiver, Select, Waiter, bounded, select, unbounded};
+use volt::runtime::{Builder, Handle};
 use volt::sync::{Event, Notify};
 
 #[test]
@@ -312,6 +314,63 @@ fn losers_leave_the_waiter_alone() {
             assert!(fiber.join().unwrap() && set.join_next().unwrap().unwrap());
             assert!(notify.notified_timeout(Duration::ZERO));
         }
+    });
+}
+
+/// The time of one exchange with a fiber that waits for messages and for a cancel, beside those who do too.
+fn exchange(stop: &Token) -> Duration {
+    const ROUNDS: u32 = 100;
+    let (asks, asked) = unbounded::<()>();
+    let (answers, answered) = unbounded();
+    let fiber = volt::go(serve(stop.clone(), asked, move || answers.send(()).unwrap()));
+    // The shortest of some: what else the machine does is not in it.
+    let shortest = (0..20).map(|_| {
+        let start = Instant::now();
+        for _ in 0..ROUNDS {
+            asks.send(()).unwrap();
+            answered.recv().unwrap();
+        }
+        start.elapsed() / ROUNDS
+    });
+    let shortest = shortest.min().unwrap();
+    drop(asks);
+    fiber.join().unwrap();
+    shortest
+}
+
+/// Serves until nobody asks any more, or there is a cancel.
+fn serve(stop: Token, asked: Receiver<()>, mut answer: impl FnMut()) -> impl FnOnce() {
+    move || loop {
+        select! {
+            recv(asked) -> ask => if ask.is_ok() { answer() } else { return },
+            wait(stop) -> () => return,
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_a_cancel_costs_the_others_nothing() {
+    within(LONG, || {
+        Builder::new_current_thread().build().unwrap().run(|| {
+            let stop = Token::new();
+            let (nobody, never) = unbounded();
+            let mut idle = Vec::new();
+            let mut among = |all: usize| {
+                idle.resize_with(all, || {
+                    volt::go(serve(stop.clone(), never.clone(), || unreachable!()))
+                });
+                until_true("all", || {
+                    let fibers = Handle::current().fibers(usize::MAX);
+                    fibers.iter().filter(|fiber| fiber.waits_for.is_some()).count() >= all
+                });
+                exchange(&stop)
+            };
+            let (among_few, among_many) = (among(200), among(20_000));
+            stop.cancel();
+            idle.into_iter().for_each(|fiber| fiber.join().unwrap());
+            drop(nobody);
+            assert!(among_many < 8 * among_few, "{among_few:?} -> {among_many:?}");
+        });
     });
 }
 

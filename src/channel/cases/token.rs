@@ -1,10 +1,14 @@
 //! The cancel of a token.
 
 use super::super::case::{Attempt, Purpose, Selectable, Source};
+use super::super::other::Other;
 use super::super::parcel::Parcel;
 use super::super::select_node::SelectNode;
 use super::super::selected::SelectedOperation;
+use super::{put, there};
 use crate::cancel::Token;
+use crate::park::queue::Node;
+use std::ptr::NonNull;
 
 impl Source for Token {
     fn attempt(&self, _parcel: &mut Parcel) -> Attempt {
@@ -20,11 +24,20 @@ impl Source for Token {
     }
 
     unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
-        self.waiters().link_as(node.waiter(), node.result(), || self.is_cancelled())
+        let made = Node::of_select(node.waiter(), node.result(), ());
+        // SAFETY: in no list yet.
+        let Other::Token(made) = (unsafe { put(node, Other::Token(made)) }) else { return false };
+        // SAFETY: it stays there until it is unlinked, by the caller.
+        unsafe { self.link_waiter(NonNull::from(made)) }
     }
 
     unsafe fn unlink(&self, node: &SelectNode, _purpose: Purpose) {
-        self.waiters().unlink_as(node.waiter(), node.result());
+        // SAFETY: linked there by `link`, by the caller.
+        unsafe {
+            if let Other::Token(made) = there(node) {
+                self.unlink_waiter(NonNull::from(made));
+            }
+        }
     }
 }
 
