@@ -106,6 +106,9 @@ fn connect() {
             kept.push(stream);
         }
         ends_by_cancel(move || TcpStream::connect(address).map(drop));
+        // The other addresses are not tried any more.
+        let closed = listen().1;
+        ends_by_cancel(move || TcpStream::connect(&[address, closed][..]).map(drop));
     });
 }
 

@@ -1,10 +1,11 @@
 //! Addresses: which ones to try, and how the kernel's become the standard library's.
 
+use crate::cancel;
 use rustix::net::{AddressFamily, SocketAddrAny};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// Tries `f` on each address until one succeeds; fails with the last error.
+/// Tries `f` on each address until one succeeds or the caller is cancelled; fails with the last error.
 ///
 /// # Errors
 ///
@@ -20,6 +21,8 @@ where
     for address in addresses.to_socket_addrs()? {
         match f(&address) {
             Ok(value) => return Ok(value),
+            // Of the caller, and not of this address.
+            Err(error) if cancel::is_cancelled(&error) => return Err(error),
             Err(error) => last = Some(error),
         }
     }

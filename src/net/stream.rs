@@ -78,7 +78,8 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// The last address's error, such as `ConnectionRefused`; `InvalidInput` if there is none.
+    /// The last address's error, such as `ConnectionRefused`; `InvalidInput` if there is none. A
+    /// [cancel](crate::cancel)'s error, after which no other address is tried.
     pub fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<TcpStream> {
         address::each(addr, |peer| connect(peer, None)).map(TcpStream::from_socket)
     }
