@@ -111,6 +111,18 @@ fn several_of_a_kind_are_one() {
 }
 
 #[test]
+fn one_that_is_named_twice_comes_once() {
+    let _turn = turn();
+    let twice = [Signal::User1, Signal::Other(libc::SIGUSR1), Signal::User1];
+    let mut signals = Signals::new(twice).unwrap();
+    // Two handlers would set the same mark, and it may be taken between them.
+    assert!(format!("{signals:?}").contains("kinds: 1"), "{signals:?}");
+    raise(Signal::User1);
+    assert_eq!(signals.recv().unwrap(), Signal::User1);
+    assert_eq!(signals.try_recv(), None);
+}
+
+#[test]
 fn each_receiver_gets_it() {
     let _turn = turn();
     everywhere(|world| {

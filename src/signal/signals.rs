@@ -51,8 +51,11 @@ impl Signals {
     /// assert_eq!(kill.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
     /// ```
     pub fn new(signals: impl IntoIterator<Item = Signal>) -> io::Result<Signals> {
-        let numbers: Vec<_> =
+        let mut numbers: Vec<_> =
             signals.into_iter().map(Signal::catchable).collect::<io::Result<_>>()?;
+        // One handler for each: between two with the same bit the receiver might take it, and again after.
+        numbers.sort_unstable();
+        numbers.dedup();
         let pending = Arc::new(Pending::new()?);
         // Made before the first handler, so that it takes them off again if a later one fails.
         let mut made = Signals { pending, taken: 0, handlers: Vec::with_capacity(numbers.len()) };
