@@ -5,10 +5,10 @@ mod sync_support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use sync_support::{LONG, Rng, Seed, within};
+use sync_support::{LONG, Rng, Seed, until, within};
 use volt::JoinHandle;
 use volt::cancel::Token;
-use volt::runtime::{Builder, Runtime};
+use volt::runtime::{Builder, Handle, Runtime};
 use volt::sync::{
     Arc, Barrier, Condvar, Event, LazyLock, Mutex, Notify, Once, RwLock, Semaphore, WaitGroup,
     broadcast, mpsc, oneshot, watch,
@@ -160,6 +160,47 @@ fn a_panic_that_a_run_passes_on_poisons() {
         }));
         assert!(ended.is_err_and(|payload| payload.is::<i32>()));
         assert!(mutex.is_poisoned());
+    });
+}
+
+/// Ends without a wait, when all fibers beside the caller have ended by a cancel.
+fn compute() {
+    while !volt::cancelled() || Handle::current().fibers(usize::MAX).len() > 1 {
+        volt::yield_now();
+    }
+}
+
+fn succeed(f: fn()) -> Result<(), ()> {
+    f();
+    Ok(())
+}
+
+/// Of a fiber beside it, by whom the caller learns of the cancel that it has not met itself.
+#[test]
+fn a_cancel_that_comes_from_beside_does_not_poison() {
+    let ways: [fn(); 4] = [
+        || _ = volt::join(compute, volt::thread::park),
+        || _ = volt::scope::try_join(|| succeed(compute), || succeed(volt::thread::park)),
+        || volt::race(compute, volt::thread::park),
+        || _ = volt::join!(compute, volt::thread::park),
+    ];
+    within(LONG, move || {
+        for (number, way) in ways.into_iter().enumerate() {
+            let runtime = Builder::new().workers(2).build().unwrap();
+            let mutex = Arc::new(Mutex::new(0));
+            let theirs = Arc::clone(&mutex);
+            let fiber = runtime.go(move || {
+                let _held = theirs.lock().unwrap();
+                way();
+            });
+            until("the wait beside it", || {
+                let fibers = runtime.handle().fibers(usize::MAX);
+                fibers.iter().any(|fiber| fiber.waits_for == Some("park"))
+            });
+            runtime.shutdown_now(LONG).unwrap();
+            assert!(was_cancelled(fiber), "{number}");
+            assert!(!mutex.is_poisoned(), "{number}");
+        }
     });
 }
 

@@ -112,10 +112,6 @@ pub(crate) fn error() -> io::Error {
 /// panic hook.
 #[cold]
 pub(crate) fn unwind() -> ! {
-    if !HAS_UNWOUND.load(Ordering::Relaxed) {
-        HAS_UNWOUND.store(true, Ordering::Relaxed);
-    }
-    Owner::here().marks().count_unwinding();
     resume(Box::new(Cancelled))
 }
 
@@ -125,12 +121,24 @@ pub(crate) fn took_effect() {
     Owner::here().scopes().pardon();
 }
 
-/// Goes on with an unwinding that was caught, of whichever kind.
+/// Goes on with an unwinding that was caught, of whichever kind, on the caller or on a fiber beside it.
 // Inline: an unwinding walks through each frame twice.
 #[inline(always)]
 pub(crate) fn resume(payload: Box<dyn Any + Send>) -> ! {
-    Owner::here().marks().set_unwinding(payload.is::<Cancelled>());
+    mark_unwinding(payload.is::<Cancelled>());
     resume_unwind(payload)
+}
+
+fn mark_unwinding(is_cancel: bool) {
+    let owner = Owner::here();
+    owner.marks().set_unwinding(is_cancel);
+    if !is_cancel {
+        return;
+    }
+    if !HAS_UNWOUND.load(Ordering::Relaxed) {
+        HAS_UNWOUND.store(true, Ordering::Relaxed);
+    }
+    owner.marks().count_unwinding();
 }
 
 /// Does the caller unwind because it was cancelled, and not from a panic? What a panic poisons, a
@@ -142,7 +150,8 @@ pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && Owner::here().marks().is_unwinding()
 }
 
-/// How many cancels have unwound the caller by now, of all that count.
+/// How many cancels have unwound the caller by now, of all that count; one that was caught and goes on is
+/// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unwound(u16);
 

@@ -1,9 +1,9 @@
 //! Two closures side by side.
 
-use crate::cancel::{Cancelled, Token};
+use crate::cancel::{self, Cancelled, Token};
 use crate::thread::{ScopedJoinHandle, scope};
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How a closure ended.
 type Ended<T> = Result<T, Box<dyn Any + Send>>;
@@ -78,7 +78,7 @@ where
                 is_over(&token, &there);
                 // A later failure of the other, as it ends, is not heard any more; but a panic is.
                 match flatten(there) {
-                    Err(payload) if !payload.is::<Cancelled>() => resume_unwind(payload),
+                    Err(payload) if !payload.is::<Cancelled>() => cancel::resume(payload),
                     Ok(Err(first)) if was_second => Err(first),
                     _ => Err(error),
                 }
@@ -91,8 +91,8 @@ where
                 let was_second = token.is_cancelled() && !payload.is::<Cancelled>();
                 is_over(&token, &there);
                 match flatten(there) {
-                    Err(first) if was_second && !first.is::<Cancelled>() => resume_unwind(first),
-                    _ => resume_unwind(payload),
+                    Err(first) if was_second && !first.is::<Cancelled>() => cancel::resume(first),
+                    _ => cancel::resume(payload),
                 }
             }
         }
@@ -146,7 +146,7 @@ pub fn race<T: Send>(a: impl FnOnce() -> T, b: impl FnOnce() -> T + Send) -> T {
         }
         is_over(&token, &there);
         let _ = there.join();
-        here.unwrap_or_else(|payload| resume_unwind(payload))
+        here.unwrap_or_else(|payload| cancel::resume(payload))
     })
 }
 
@@ -168,5 +168,5 @@ fn flatten<T>(there: ScopedJoinHandle<'_, Ended<T>>) -> Ended<T> {
 }
 
 fn unwrap<T>(there: ScopedJoinHandle<'_, Ended<T>>) -> T {
-    flatten(there).unwrap_or_else(|payload| resume_unwind(payload))
+    flatten(there).unwrap_or_else(|payload| cancel::resume(payload))
 }
