@@ -2,14 +2,16 @@
 
 mod sync_support;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use sync_support::{LONG, Seed, World, fail, until_waits, within};
+use volt::cancel::Token;
 use volt::sync::broadcast::{self, Receiver, RecvError, Sender, TryRecvError};
 use volt::sync::{Arc, Event, Mutex};
 
 scenarios! {
     a_clone_that_panics
+    a_clone_that_panics_after_a_caught_cancel
     a_clone_that_sends
     a_clone_that_waits_is_not_waited_for
     a_drop_that_uses_the_channel
@@ -73,6 +75,24 @@ fn a_clone_that_panics(world: &World) {
     assert_eq!((number, drops.load(SeqCst), sender.len()), (1, 0, 2));
     assert_eq!(two.recv().unwrap().number, 0, "the value itself");
     assert_eq!((drops.load(SeqCst), sender.len(), one.len()), (1, 1, 0));
+}
+
+/// As above, whichever hook the program has: the clone began after the cancel, which is not what unwinds it.
+fn a_clone_that_panics_after_a_caught_cancel(_: &World) {
+    let (sender, mut one) = broadcast::channel(2);
+    let _two = sender.subscribe();
+    // As a panic whose hook is not volt's.
+    let panics: Hook = Arc::new(|_| resume_unwind(Box::new("of its own")));
+    send(&sender, 0, &panics, &nothing());
+    send(&sender, 1, &nothing(), &nothing());
+    let token = Token::new();
+    token.cancel();
+    let ended = token.run(|| {
+        assert!(catch_unwind(volt::thread::park).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| one.recv())).is_err());
+        assert_eq!(one.recv().unwrap().number, 1);
+    });
+    assert!(ended.is_err() && one.is_empty());
 }
 
 /// No lock is held: it may overwrite the very value that it clones, which stays until it is done.

@@ -141,15 +141,6 @@ fn mark_unwinding(is_cancel: bool) {
     owner.marks().count_unwinding();
 }
 
-/// Does the caller unwind because it was cancelled, and not from a panic? What a panic poisons, a
-/// cancel does not.
-///
-/// The mark stays on a fiber whose unwinding its own code caught, until it panics.
-#[cold]
-pub(crate) fn is_unwinding() -> bool {
-    thread::panicking() && Owner::here().marks().is_unwinding()
-}
-
 /// How many cancels have unwound the caller by now, of all that count; one that was caught and goes on is
 /// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,11 +158,14 @@ fn count_unwound() -> u16 {
     count
 }
 
-/// As [`is_unwinding`], and the cancel came after `then`: one that was caught before that has left its mark,
-/// whichever hook the program has, and is not what unwinds now.
+/// Does the caller unwind because of a cancel that came after `then`, and not from a panic? What a panic poisons, a
+/// cancel does not.
+///
+/// The mark stays on a fiber whose unwinding its own code caught, until it panics, and then too if the program's
+/// hook does not tell volt. But one that was caught before `then` is not what unwinds now.
 #[cold]
 pub(crate) fn is_unwinding_since(then: Unwound) -> bool {
-    is_unwinding() && unwound() != then
+    thread::panicking() && Owner::here().marks().is_unwinding() && unwound() != then
 }
 
 /// Is `error` there because the fiber was cancelled?

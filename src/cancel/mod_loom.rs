@@ -28,10 +28,6 @@ pub(crate) fn shield<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-pub(crate) fn is_unwinding() -> bool {
-    true
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unwound;
 

@@ -228,7 +228,7 @@ impl<T: Clone> Pinned<'_, T> {
             *position += 1;
             return self.take();
         }
-        let cloning = Cloning { entry: self.entry, position };
+        let cloning = Cloning { entry: self.entry, position, before: cancel::unwound() };
         // SAFETY: invariant 2.
         let value = self.entry.value.with(|value| unsafe { (*value).assume_init_ref() }.clone());
         cloning.end();
@@ -240,6 +240,8 @@ impl<T: Clone> Pinned<'_, T> {
 struct Cloning<'a, 'p, T> {
     entry: &'a Entry<T>,
     position: &'p mut u64,
+    /// The cancels of before, none of which unwinds the clone.
+    before: cancel::Unwound,
 }
 
 impl<T> Cloning<'_, '_, T> {
@@ -258,7 +260,7 @@ impl<T> Cloning<'_, '_, T> {
 impl<T> Drop for Cloning<'_, '_, T> {
     #[cold]
     fn drop(&mut self) {
-        self.leave(!cancel::is_unwinding());
+        self.leave(!cancel::is_unwinding_since(self.before));
     }
 }
 
