@@ -157,6 +157,45 @@ fn what_does_not_end_is_named() {
     });
 }
 
+/// A worker leaves, and then the thread-local of a library stands still as it is dropped.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_thread_that_does_not_end_is_named() {
+    struct Stands(std::sync::mpsc::Receiver<()>);
+    impl Drop for Stands {
+        fn drop(&mut self) {
+            let _ = self.0.recv();
+        }
+    }
+    thread_local! {
+        static STANDS: std::cell::Cell<Option<Stands>> = const { std::cell::Cell::new(None) };
+    }
+    type Way = fn(Runtime) -> Option<ShutdownError>;
+    let ways: [Way; 3] = [
+        |runtime| Some(runtime.shutdown(SHORT).unwrap_err()),
+        |runtime| Some(runtime.shutdown_now(SHORT).unwrap_err()),
+        |runtime| {
+            drop(runtime);
+            None
+        },
+    ];
+    for way in ways {
+        let (release, released) = std::sync::mpsc::channel();
+        let error = within(LONG, move || {
+            let runtime = Builder::new().workers(1).build().unwrap();
+            let name = runtime.run(|| {
+                STANDS.set(Some(Stands(released)));
+                std::thread::current().name().unwrap().to_owned()
+            });
+            way(runtime).map(|error| (error, name))
+        });
+        if let Some((error, name)) = error {
+            assert!(error.fibers == 0 && error.threads.contains(&name), "{error}");
+        }
+        drop(release);
+    }
+}
+
 #[test]
 fn a_list_of_fibers_is_taken_while_they_come_and_go() {
     // What is found is alive: a sanitizer would say otherwise.

@@ -1,13 +1,14 @@
 //! The worker threads of a runtime: start, and leave.
 
 use crate::fiber::Waiters;
-use crate::park::{self, Wait};
+use crate::park::{self, Parking, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Arc, Mutex};
 use crate::primitives::thread;
 use crate::scheduler::{self, Shared, Starter};
 use std::io;
+use std::time::Duration;
 
 /// The threads of one runtime: workers, those that replace them, and the supervisor.
 #[derive(Debug, Default)]
@@ -157,17 +158,18 @@ impl Pool {
         self.detached.store(true, Ordering::Release);
     }
 
-    /// Joins the threads that have left.
+    /// Joins the threads that have ended, of those that have left; waits for none.
     fn reap(&self, threads: &mut Threads) {
-        let left = std::mem::take(&mut *self.left.numbers.lock());
-        for number in left {
-            if let Some(place) = threads.running.iter().position(|(other, _)| *other == number) {
-                let _ = threads.running.swap_remove(place).1.join();
-            }
-        }
+        let running = &mut threads.running;
+        self.left.numbers.lock().retain(|number| {
+            let place = running.iter().position(|(other, _)| other == number);
+            let Some(place) = place else { return false };
+            let lasts = try_join(running.swap_remove(place).1);
+            lasts.map(|thread| running.push((*number, thread))).is_some()
+        });
     }
 
-    /// Joins the threads that leave until `deadline`; returns the names of the others, which are
+    /// Joins the threads that end until `deadline`; returns the names of the others, which are
     /// detached. No thread is started any more.
     pub(super) fn join(&self, deadline: Moment) -> Vec<String> {
         let all = {
@@ -178,14 +180,51 @@ impl Pool {
         };
         let wait = Wait { deadline: Some(deadline), ..Wait::new("shutdown") };
         park::wait_until(&self.left.changed, wait, || self.left.numbers.lock().len() >= all);
+        self.reap_until(deadline);
         let mut threads = self.threads.lock();
-        self.reap(&mut threads);
         if !threads.running.is_empty() {
             self.detached.store(true, Ordering::Release);
         }
         let name = |thread: &thread::JoinHandle<()>| thread.thread().name().map(str::to_owned);
         threads.running.drain(..).filter_map(|(_, thread)| name(&thread)).collect()
     }
+
+    /// Joins the threads that have left, as they end. Nobody tells of that: a thread that has left has
+    /// destructors of thread-locals to run.
+    fn reap_until(&self, deadline: Moment) {
+        const LONGEST: Duration = Duration::from_millis(5);
+        let mut pause = Duration::from_micros(20);
+        loop {
+            self.reap(&mut self.threads.lock());
+            let now = Moment::now();
+            if now >= deadline || self.left.numbers.lock().is_empty() {
+                return;
+            }
+            let until = now.saturating_add(pause).min(deadline);
+            let wait = Wait { deadline: Some(until), at_once: true, ..Wait::new("shutdown") };
+            let _ = Parking::begin().park(wait);
+            pause = LONGEST.min(2 * pause);
+        }
+    }
+}
+
+/// Joins a thread that has ended; gives one back that has not.
+#[cfg(all(target_os = "linux", any(target_env = "gnu", target_env = "musl")))]
+fn try_join(thread: thread::JoinHandle<()>) -> Option<thread::JoinHandle<()>> {
+    use std::os::unix::thread::JoinHandleExt;
+    // SAFETY: the handle owns its thread: it is neither joined nor detached.
+    if unsafe { libc::pthread_tryjoin_np(thread.as_pthread_t(), std::ptr::null_mut()) } != 0 {
+        return Some(thread);
+    }
+    // Or the handle would detach what is not there any more.
+    let _ = thread.into_pthread_t();
+    None
+}
+
+/// Elsewhere nobody can ask: one that has left is detached.
+#[cfg(not(all(target_os = "linux", any(target_env = "gnu", target_env = "musl"))))]
+fn try_join(_: thread::JoinHandle<()>) -> Option<thread::JoinHandle<()>> {
+    None
 }
 
 /// Signals that are sent to the process go to the program's own threads; those that tell of a fault
@@ -215,6 +254,8 @@ fn block_signals() {
 mod tests {
     use super::*;
     use crate::runtime::Builder;
+    use std::cell::Cell;
+    use std::sync::mpsc::{Receiver, channel};
 
     /// A worker hands its core on and is told to start a thread for it; by the time that it does, the
     /// runtime has been shut down. Nobody would join that thread.
@@ -234,5 +275,41 @@ mod tests {
             let threads = pool.threads.lock();
             assert_eq!((threads.started, threads.running.len()), (1, 0));
         }
+    }
+
+    /// Who hands a core on waits for nobody else's destructors.
+    #[test]
+    fn a_thread_is_started_beside_one_that_does_not_end() {
+        struct Stands(Receiver<()>);
+        impl Drop for Stands {
+            fn drop(&mut self) {
+                let _ = self.0.recv();
+            }
+        }
+        thread_local! {
+            static STANDS: Cell<Option<Stands>> = const { Cell::new(None) };
+        }
+        let runtime = Builder::new_current_thread().stall_period(None).build().unwrap();
+        let shared = Arc::clone(&runtime.handle().0);
+        let pool = Arc::<Pool>::default();
+        let (release, released) = channel();
+        let body = move |_: &Shared| STANDS.set(Some(Stands(released)));
+        pool.start_thread(&shared, |_| "-stands".to_owned(), body).unwrap();
+        while pool.left.numbers.lock().is_empty() {
+            thread::yield_now();
+        }
+        let (started, starts) = channel();
+        let (theirs, scheduler) = (Arc::clone(&pool), Arc::clone(&shared));
+        let starter = std::thread::spawn(move || {
+            let result = theirs.start_thread(&scheduler, |_| String::new(), |_: &Shared| ());
+            started.send(result.is_ok()).unwrap();
+        });
+        let meanwhile = starts.recv_timeout(Duration::from_secs(30));
+        drop(release);
+        starter.join().unwrap();
+        assert_eq!(meanwhile, Ok(true), "it waited for the other thread's end");
+        // None of them is lost.
+        assert!(pool.join(Moment::NEVER).is_empty());
+        assert!(pool.threads.lock().running.is_empty());
     }
 }

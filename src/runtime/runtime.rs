@@ -174,7 +174,7 @@ impl Runtime {
     ///
     /// What had not ended at the deadline, by name, spawn site and what it waits for. Those fibers do not
     /// run again; fibers that never started are dropped, and their joins say so. A thread that is stuck
-    /// in a fiber's code is detached, and leaves when that code returns.
+    /// in a fiber's code, or in the destructor of a thread-local, is detached, and ends when that returns.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

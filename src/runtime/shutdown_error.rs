@@ -28,8 +28,8 @@ pub struct ShutdownError {
     pub fibers: u64,
     /// Which: a hundred of them at most, those that had started first.
     pub unfinished: Vec<FiberReport>,
-    /// Names of worker threads that have not left: they did not come back from the code of a fiber, or had no
-    /// processor for a tenth of a second. They are detached.
+    /// Names of worker threads that have not ended: they did not come back from the code of a fiber or from the
+    /// destructor of a thread-local, or had no processor for a tenth of a second. They are detached.
     pub threads: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} fibers had not ended at the deadline of the shutdown", self.fibers)?;
         if !self.threads.is_empty() {
-            write!(f, "; threads that have not left: {}", self.threads.join(", "))?;
+            write!(f, "; threads that have not ended: {}", self.threads.join(", "))?;
         }
         self.unfinished.iter().try_for_each(|fiber| write!(f, "\n  {fiber}"))?;
         match self.fibers.saturating_sub(self.unfinished.len() as u64) {

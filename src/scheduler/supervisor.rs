@@ -286,7 +286,7 @@ impl Supervisor<'_> {
 
     /// In the place of the worker of `core`, which is marked as stalled. Returns whether there can be one.
     fn put_another_there(&self, core: &Core) -> bool {
-        // This may take its time, a thread that is reaped, and nobody looks after the poller meanwhile.
+        // This may take its time, a thread that is started, and nobody looks after the poller meanwhile.
         self.shared.end_watch();
         let replaced = self.shared.replace();
         self.drain(core);
