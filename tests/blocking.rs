@@ -418,3 +418,30 @@ fn a_runtime_that_is_refused_threads_says_so_and_goes_on() {
     });
     assert!(left.text.contains("refused 1"), "{left:?}");
 }
+
+/// The only worker has handed its core on, to a thread that comes to nothing some times; and by then nobody else has
+/// anything to do.
+#[test]
+fn who_is_refused_a_thread_is_given_one_later() {
+    within(LONG, || {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&calls);
+        let hook = move || {
+            let call = counter.fetch_add(1, Ordering::SeqCst);
+            assert!(!(1..4).contains(&call), "no thread for this one");
+        };
+        // The supervisor sees soon that all is quiet.
+        let runtime = Builder::new()
+            .workers(1)
+            .stall_period(Some(Duration::from_millis(4)))
+            .on_thread_start(hook)
+            .build()
+            .unwrap();
+        let seven = runtime.run(|| {
+            let fiber = volt::go(|| 7);
+            volt::thread::pinned(|| fiber.join().unwrap())
+        });
+        assert!(seven == 7 && calls.load(Ordering::SeqCst) >= 5, "{calls:?}");
+        runtime.shutdown(LONG).unwrap();
+    });
+}

@@ -161,6 +161,12 @@ impl Crew {
         running > target || self.claims.load(Ordering::Relaxed) != 0
     }
 
+    /// May more cores run than do? A hint, for [`take`](Self::take).
+    pub(super) fn is_short(&self) -> bool {
+        let (running, target) = self.running();
+        running < target
+    }
+
     /// The holder of `core` is about to block and lets go of it; `None` if nobody may run it, so that the
     /// caller empties it and [puts it down](Self::put_down).
     pub(super) fn hand_off(&self, core: usize) -> Option<Next> {

@@ -44,6 +44,21 @@ impl Shared {
         // SAFETY: passed on.
         unsafe { self.leave_stacks(self.cores.get(core)) };
         self.crew.put_down(core);
+        if self.crew.is_short() {
+            // The supervisor may sleep until something runs.
+            self.watch.wake();
+        }
+    }
+
+    /// Starts threads for cores that are free though they should run. Those who wait for nothing else may be queued, or
+    /// wait for a socket or a timer, or be spawned yet.
+    pub(super) fn start_missing(&self) {
+        while self.live() > 0 {
+            let Some(core) = self.crew.take() else { return };
+            if !self.start_thread(core) {
+                return;
+            }
+        }
     }
 
     /// # Safety

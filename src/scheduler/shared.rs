@@ -173,7 +173,7 @@ impl Shared {
     }
 
     /// Starts a thread that holds `core`. Where the system has none to give the core stays free: it
-    /// runs again when another thread comes back.
+    /// runs again when another thread comes back, or when the supervisor has been given one.
     pub(super) fn start_thread(&self, core: usize) -> bool {
         let started = self.starter.get().is_some_and(|starter| starter.0(self, core).is_ok());
         if started {

@@ -13,6 +13,8 @@
 //! nobody it sees to that (`poller_seat.rs`); looks at the workers are a quarter of a period apart all the same.
 //!
 //! It sleeps until a worker leaves its bed once nothing has run for two periods, but for looks at what may be a deadlock.
+//!
+//! Where a thread was refused, or its hook has panicked, a core is free that should run: it tries again now and then.
 
 use super::brief::CallSite;
 use super::core::Core;
@@ -24,6 +26,9 @@ use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use std::panic::Location;
 use std::time::Duration;
+
+/// Before a thread that was refused is asked for again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// A fiber that has kept its thread for longer than the supervisor's period.
 ///
@@ -86,6 +91,8 @@ pub(super) struct Supervisor<'a> {
     next: Moment,
     /// When the poller had been left to nobody when that was last seen to.
     seen_to: Moment,
+    /// When it asks for the threads that are missing, if some are.
+    asks: Option<Moment>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -100,6 +107,7 @@ impl<'a> Supervisor<'a> {
             dispatched: 0,
             next: Moment::PAST,
             seen_to: shared.poller.left(),
+            asks: None,
         }
     }
 }
@@ -131,6 +139,18 @@ impl Supervisor<'_> {
             self.seen_to = left;
             self.shared.look_after_poller();
         }
+        self.ask_for_threads(now);
+    }
+
+    fn ask_for_threads(&mut self, now: Moment) {
+        let again = now.saturating_add(AGAIN);
+        self.asks = self.shared.crew.is_short().then(|| self.asks.unwrap_or(again));
+        if self.asks.is_some_and(|at| now >= at) {
+            self.asks = Some(again);
+            // This may take its time, and nobody looks after the poller meanwhile.
+            self.shared.end_watch();
+            self.shared.start_missing();
+        }
     }
 
     /// When the poller was left to nobody, if that is to be seen to.
@@ -141,12 +161,14 @@ impl Supervisor<'_> {
     pub(super) fn rest(&mut self) {
         let (shared, watch) = (self.shared, &self.shared.watch);
         shared.poller.watch();
-        if self.pause().is_some() {
+        if self.pause().is_some() || self.asks.is_some() {
             let far = Moment::now().saturating_add(self.period.saturating_mul(LINGER));
+            let asks = self.asks.unwrap_or(Moment::NEVER);
             let left = self.poller_left();
             let near =
                 left.map_or(self.next, |left| self.next.min(left.saturating_add(watch.relief())));
-            _ = watch.lie_down(near, far, || left.is_none() && shared.all_rest(None));
+            let as_before = || left.is_none() && shared.all_rest(None);
+            _ = watch.lie_down(near.min(asks), far.min(asks), as_before);
         } else if !self.rest_for_long() {
             self.active = None;
         }
