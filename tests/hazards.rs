@@ -245,18 +245,44 @@ fn a_runtime_that_is_there_makes_no_further_timerfd() {
     assert!(left.status.success(), "{left:?}");
 }
 
+/// What a filter traps is answered by a handler on the thread that has called; it ends the process where that blocks the signal.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn a_system_call_that_a_filter_traps_is_answered_on_a_fiber() {
+    extern "C" fn answers(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: what the kernel hands over, with the registers that it will restore.
+        let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+        context.uc_mcontext.gregs[libc::REG_RAX as usize] = 77;
+    }
+    let left = child("a_system_call_that_a_filter_traps_is_answered_on_a_fiber", &[], || {
+        let handler = answers as extern "C" fn(_, _, _);
+        handle(libc::SIGSYS, handler as usize, libc::SA_SIGINFO);
+        filter(libc::SYS_getpgid, libc::SECCOMP_RET_TRAP);
+        // SAFETY: touches no memory.
+        let call = || unsafe { libc::syscall(libc::SYS_getpgid, 0) };
+        assert_eq!(call(), 77);
+        assert_eq!(volt::run(call), 77);
+        assert_eq!(volt::run(|| volt::thread::pinned(call)), 77);
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
 extern "C" fn waits(_signal: libc::c_int) {
     volt::sleep(Duration::from_millis(1));
 }
 
 /// Handles SIGPROF, which workers do not block, on the alternate stack.
 fn handle_sigprof() {
+    handle(libc::SIGPROF, waits as extern "C" fn(libc::c_int) as usize, 0);
+}
+
+fn handle(signal: libc::c_int, handler: usize, flags: libc::c_int) {
     // SAFETY: an all-zero action is valid; the fields that matter are set.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = waits as extern "C" fn(libc::c_int) as usize;
-        action.sa_flags = libc::SA_ONSTACK;
-        assert_eq!(libc::sigaction(libc::SIGPROF, &raw const action, std::ptr::null_mut()), 0);
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_ONSTACK | flags;
+        assert_eq!(libc::sigaction(signal, &raw const action, std::ptr::null_mut()), 0);
     }
 }
 

@@ -230,12 +230,13 @@ fn try_join(_: thread::JoinHandle<()>) -> Option<thread::JoinHandle<()>> {
 /// Signals that are sent to the process go to the program's own threads; those that tell of a fault
 /// of the running code, and the profiler's, stay.
 fn block_signals() {
-    const KEPT: [libc::c_int; 7] = [
+    const KEPT: [libc::c_int; 8] = [
         libc::SIGSEGV,
         libc::SIGBUS,
         libc::SIGFPE,
         libc::SIGILL,
         libc::SIGTRAP,
+        libc::SIGSYS,
         libc::SIGPROF,
         libc::SIGABRT,
     ];
