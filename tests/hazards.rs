@@ -322,21 +322,37 @@ fn a_wait_in_a_signal_handler_beside_a_brief_call_is_refused() {
     assert_eq!(left.signal(), Some(libc::SIGABRT), "a panic cannot leave a handler: {left:?}");
 }
 
+/// What `f` says in a child that is forked, runs nothing else, and leaves.
+fn in_forked_child(f: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child calls `f` and leaves.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let result = f();
+        // SAFETY: leaves without running what belongs to the parent.
+        unsafe { libc::_exit(if result { 7 } else { 8 }) };
+    }
+    let mut status = 0;
+    // SAFETY: our child, waited for once.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    assert!(libc::WIFEXITED(status), "{status}");
+    libc::WEXITSTATUS(status) == 7
+}
+
+/// As `in_forked_child`, with the child's copy of `value`, which the parent gets back.
+fn forked_with<T>(value: T, f: impl FnOnce(T) -> bool) -> T {
+    let value = std::mem::ManuallyDrop::new(value);
+    // SAFETY: only the child takes it there, in a memory of its own.
+    let in_child = || f(unsafe { std::ptr::read(&raw const *value) });
+    assert!(in_forked_child(in_child));
+    std::mem::ManuallyDrop::into_inner(value)
+}
+
 #[test]
 fn a_wait_in_a_forked_child_is_refused() {
     let left = child("a_wait_in_a_forked_child_is_refused", &[], || {
         assert_eq!(volt::run(|| 1), 1);
-        // SAFETY: the child only panics, catches that and leaves.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            let refused = std::panic::catch_unwind(|| volt::run(|| 2)).is_err();
-            // SAFETY: leaves without running what belongs to the parent.
-            unsafe { libc::_exit(if refused { 7 } else { 8 }) };
-        }
-        let mut status = 0;
-        // SAFETY: our child, waited for once.
-        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-        assert_eq!(libc::WEXITSTATUS(status), 7, "the child was not refused");
+        let refused = || std::panic::catch_unwind(|| volt::run(|| 2)).is_err();
+        assert!(in_forked_child(refused), "the child was not refused");
         assert_eq!(volt::run(|| 3), 3, "the parent goes on");
     });
     assert!(left.status.success(), "{left:?}");
@@ -401,6 +417,31 @@ fn a_child_that_is_forked_within_a_scope_ends_with_it() {
     assert!(left.text.contains("a wait for fibers that borrow"), "{left:?}");
 }
 
+/// A daemon forks with its runtime in a variable.
+#[test]
+fn a_runtime_is_dropped_in_a_forked_child() {
+    let left = child("a_runtime_is_dropped_in_a_forked_child", &[], || {
+        let builders = [Builder::new, Builder::new_current_thread];
+        for runtime in builders.map(|builder| builder().build().unwrap()) {
+            let parked = runtime.go(|| volt::timeout(LONG, volt::thread::park).is_ok());
+            assert_eq!(runtime.run(|| 1), 1);
+            let runtime = forked_with(runtime, |runtime| {
+                let drops = std::panic::AssertUnwindSafe(|| drop(runtime));
+                std::panic::catch_unwind(drops).is_ok()
+            });
+            let runtime = forked_with(runtime, |runtime| {
+                let ends = std::panic::AssertUnwindSafe(|| runtime.shutdown_now(LONG));
+                std::panic::catch_unwind(ends).is_err()
+            });
+            parked.thread().unpark();
+            runtime.shutdown(LONG).unwrap();
+            assert!(parked.join().unwrap(), "the parent goes on");
+        }
+    });
+    assert!(left.status.success(), "{left:?}");
+    assert!(left.text.contains("a wait in a forked child"), "{left:?}");
+}
+
 /// It shares the kernel's poller with the parent, whose connection it drops.
 #[test]
 fn a_forked_child_takes_no_socket_from_its_parent() {
@@ -408,22 +449,17 @@ fn a_forked_child_takes_no_socket_from_its_parent() {
         let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut near, _) = listener.accept().unwrap();
-        let mut near = volt::run(move || {
+        let near = volt::run(move || {
             near.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
             near.read(&mut [0]).unwrap_err();
             near.set_read_timeout(None).unwrap();
             near
         });
-        // SAFETY: the child only drops what it has of the connection, and leaves.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
+        // It drops what it has of the connection.
+        let mut near = forked_with(near, |near| {
             drop(near);
-            // SAFETY: leaves without running what belongs to the parent.
-            unsafe { libc::_exit(0) };
-        }
-        let mut status = 0;
-        // SAFETY: our child, waited for once.
-        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+            true
+        });
         volt::run(move || {
             let reader = volt::go(move || volt::timeout(LONG / 4, || near.read(&mut [0])));
             common::waits::until_waits("read", &reader);

@@ -8,8 +8,8 @@ use super::shutdown_error::ShutdownError;
 use crate::cancel::{self, Cancelled};
 use crate::fiber::{self, Owner};
 use crate::park::{self, Wait};
-use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
+use crate::primitives::{self, clock::Moment};
 use crate::scheduler::{self, LISTED, Shared, SpawnOptions, Target};
 use std::io;
 use std::mem::ManuallyDrop;
@@ -23,7 +23,8 @@ const LEAVE: Duration = Duration::from_millis(100);
 /// never name one.
 ///
 /// Dropping a runtime stops it without waiting for its fibers: those that are parked or queued do not
-/// run again. [`shutdown`](Runtime::shutdown) waits.
+/// run again. [`shutdown`](Runtime::shutdown) waits. In a forked child, where its threads are not, a drop does
+/// nothing, and a shutdown panics.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -188,6 +189,7 @@ impl Runtime {
     /// # }
     /// ```
     pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownError> {
+        park::check_process();
         self.end(Moment::now().saturating_add(timeout))
     }
 
@@ -210,6 +212,7 @@ impl Runtime {
     /// # }
     /// ```
     pub fn shutdown_now(self, timeout: Duration) -> Result<(), ShutdownError> {
+        park::check_process();
         self.shared().cancel_all();
         self.end(Moment::now().saturating_add(timeout))
     }
@@ -260,6 +263,10 @@ pub(super) fn wait_drained(shared: &Shared, deadline: Moment) {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        // In a forked child it is left as it is: the parent's threads may have held any lock at the fork.
+        if primitives::is_forked() {
+            return;
+        }
         // What did not end was the caller's to wait for.
         let _ = self.end(Moment::PAST);
         // SAFETY: taken once, here.
