@@ -470,6 +470,28 @@ fn a_forked_child_takes_no_socket_from_its_parent() {
     assert!(left.status.success(), "{left:?}");
 }
 
+/// Nor does it have the kernel's poller watch one, on the parent's account, before it is refused the wait.
+#[test]
+fn a_forked_child_registers_no_socket_for_its_parent() {
+    let left = child("a_forked_child_registers_no_socket_for_its_parent", &[], || {
+        let listener = volt::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (near, _) = listener.accept().unwrap();
+        volt::run(move || {
+            let mut near = forked_with(near, |mut near| {
+                let reads = std::panic::AssertUnwindSafe(|| near.read(&mut [0]));
+                std::panic::catch_unwind(reads).is_err()
+            });
+            let reader = volt::go(move || near.read(&mut [0]));
+            common::waits::until_waits("read", &reader);
+            far.write_all(&[1]).unwrap();
+            assert_eq!(reader.join().unwrap().unwrap(), 1);
+        });
+    });
+    assert!(left.status.success(), "{left:?}");
+    assert!(left.text.contains("a wait in a forked child"), "{left:?}");
+}
+
 /// A fiber whose reads never have to wait yields all the same, before its budget of operations is
 /// overdrawn: on one worker, another fiber gets its turn.
 #[test]

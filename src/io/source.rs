@@ -167,6 +167,8 @@ impl Source {
 
     /// As [`register`](Source::register).
     pub(super) fn register_with(&self, driver: &Arc<Driver>, blocked: Direction) -> io::Result<()> {
+        // The kernel's poller is the parent's too.
+        park::check_process();
         let _lock = self.registering.lock();
         if self.registration_with(driver).is_some() {
             return Ok(());
