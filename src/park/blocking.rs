@@ -94,11 +94,17 @@ impl Room {
     fn enter(fiber: FiberPtr) -> Room {
         // SAFETY: a fiber's scheduler outlives the fiber.
         let limit = unsafe { &(*Shared::of(fiber)).blocking };
-        let parking = Parking::begin();
-        if !limit.enter(|| parking.waiter()) {
+        super::check_process();
+        if !limit.try_enter() {
+            // The program's own code, which may wait or panic: no wait is open yet.
             #[cfg(feature = "tracing")]
             tracing::warn!(site = %fiber.site, "a fiber waits for its turn to block: see max_blocking");
-            let _ = parking.park(Wait::new("blocking"));
+            // Where it panics, nobody stands in line yet.
+            super::check_stack(fiber, "blocking");
+            let parking = Parking::begin();
+            if !limit.enter(|| parking.waiter()) {
+                let _ = parking.park(Wait::new("blocking"));
+            }
         }
         Room(fiber)
     }

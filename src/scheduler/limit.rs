@@ -56,17 +56,21 @@ impl Limit {
         }))
     }
 
+    /// Enters if there is room.
+    #[must_use]
+    pub(crate) fn try_enter(&self) -> bool {
+        self.0.lock().try_enter()
+    }
+
     /// Enters; or, where there is no room, stands in line as `waiter`, who is settled when it has
     /// entered. True if it has entered.
     #[must_use]
     pub(crate) fn enter(&self, waiter: impl FnOnce() -> WaiterPtr) -> bool {
         let mut inner = self.0.lock();
-        inner.entries += 1;
-        if inner.free > 0 {
-            inner.free -= 1;
-            inner.count_in();
+        if inner.try_enter() {
             return true;
         }
+        inner.entries += 1;
         inner.waits += 1;
         inner.waiting.push_back(waiter());
         false
@@ -103,6 +107,16 @@ impl Limit {
 }
 
 impl Inner {
+    fn try_enter(&mut self) -> bool {
+        let enters = self.free > 0;
+        if enters {
+            self.free -= 1;
+            self.entries += 1;
+            self.count_in();
+        }
+        enters
+    }
+
     fn count_in(&mut self) {
         self.inside += 1;
         self.most = self.most.max(self.inside);
