@@ -306,3 +306,51 @@ fn what_waits_behind_one_that_is_stuck_is_named() {
         assert!(behind.join().is_err());
     });
 }
+
+/// How many values whose destructors were begun, and done.
+#[derive(Default)]
+struct Dropped {
+    begun: AtomicUsize,
+    done: AtomicUsize,
+}
+
+/// Waits in its destructor, from when its fiber is cancelled.
+struct Lasting(Arc<Dropped>);
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        self.0.begun.fetch_add(1, Ordering::SeqCst);
+        while !volt::cancel::cancelled() {
+            volt::yield_now();
+        }
+        volt::sleep(Duration::from_millis(1));
+        self.0.done.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_result_that_nobody_takes_is_dropped_whole() {
+    type Way = fn(Lasting);
+    let ways: [Way; 3] = [
+        |result| drop(volt::go(move || result)),
+        |result| volt::scope(|scope| drop(scope.spawn(move || result))),
+        // Its destructor runs on whoever has the handle.
+        |result| {
+            let fiber = volt::go(move || result);
+            until_true("end", || fiber.is_finished());
+            drop(fiber);
+        },
+    ];
+    within(LONG, move || {
+        for (number, way) in ways.into_iter().enumerate() {
+            for runtime in runtimes().into_iter().filter(has_threads) {
+                let dropped = Arc::new(Dropped::default());
+                let result = Lasting(Arc::clone(&dropped));
+                drop(runtime.go(move || way(result)));
+                until_true("drop", || dropped.begun.load(Ordering::SeqCst) == 1);
+                runtime.shutdown_now(LONG).unwrap();
+                assert_eq!(dropped.done.load(Ordering::SeqCst), 1, "the way {number}");
+            }
+        }
+    });
+}

@@ -44,7 +44,7 @@
 //! | `Handle::fibers`, where it waits for its turn | goes on, at once |
 //! | anything under [`shield`] | goes on |
 //! | anything while the caller unwinds, from a panic or a cancel | goes on |
-//! | destructors of `fiber_local!` values, initialisers of `Once`, `LazyLock` | go on |
+//! | destructors of `fiber_local!` values and of results that nobody takes, initialisers of `Once`, `LazyLock` | go on |
 //!
 //! A wait for no time, or until a moment that has passed, is a wait: it does as the table says if a cancel is there.
 //! What is called `try_...` is none, nor a select with a plain `default`: a loop of nothing else notices no cancel,

@@ -17,7 +17,7 @@ use super::header::FiberPtr;
 use super::reference::release_block;
 use super::waiter::{WaiterPtr, Wake};
 use super::word::Outcome;
-use super::{drop_locals, drop_own_result, forget_panics};
+use super::{drop_left_result, drop_locals, drop_own_result};
 use crate::primitives::sync::UnsafeCell;
 use crate::util::few::Few;
 use std::ptr::NonNull;
@@ -265,7 +265,7 @@ unsafe fn drop_finished(fiber: FiberPtr) {
     drop(fiber.join().lock());
     // SAFETY: the fiber is done and the handle owns its result; the join lock was taken since.
     unsafe {
-        forget_panics(|| fiber.drop_result());
+        drop_left_result(fiber);
         release_block(fiber);
     }
 }

@@ -122,12 +122,29 @@ pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Woken {
 #[inline]
 pub(super) unsafe fn drop_own_result(fiber: FiberPtr) {
     // SAFETY: passed on.
-    let drop_result = || forget_panics(|| unsafe { fiber.drop_result() });
-    if fiber.state().load().is_cancelled() {
-        Owner::Fiber(fiber).within(Limit::Shield, |_| drop_result());
-    } else {
-        drop_result();
-    }
+    unsafe { drop_result(fiber, &Owner::Fiber(fiber)) };
+}
+
+/// As `drop_own_result`, of a fiber that is done, on behalf of whoever calls.
+///
+/// # Safety
+///
+/// The result is there and the caller's own.
+pub(super) unsafe fn drop_left_result(fiber: FiberPtr) {
+    // SAFETY: passed on.
+    unsafe { drop_result(fiber, &Owner::here()) };
+}
+
+/// # Safety
+///
+/// The result is there and its `owner`'s, who calls.
+#[inline]
+unsafe fn drop_result(fiber: FiberPtr, owner: &Owner) {
+    // A cancel may come while the destructor waits, and would be lost with the panics.
+    owner.within(Limit::Shield, |_| {
+        // SAFETY: passed on.
+        forget_panics(|| unsafe { fiber.drop_result() });
+    });
 }
 
 /// Runs a destructor whose panic has nowhere to go: it was printed by the panic hook. A payload

@@ -209,11 +209,6 @@ impl FiberPtr {
     }
 }
 
-/// loom's reports are panics, and must come out.
-pub(super) fn forget_panics(f: impl FnOnce()) {
-    f();
-}
-
 /// # Safety
 ///
 /// None: there are no locals here.
@@ -223,6 +218,14 @@ pub(super) unsafe fn drop_locals(_: FiberPtr) {}
 ///
 /// As `FiberPtr::drop_result`.
 pub(super) unsafe fn drop_own_result(fiber: FiberPtr) {
+    // SAFETY: passed on.
+    unsafe { fiber.drop_result() };
+}
+
+/// # Safety
+///
+/// As `FiberPtr::drop_result`.
+pub(super) unsafe fn drop_left_result(fiber: FiberPtr) {
     // SAFETY: passed on.
     unsafe { fiber.drop_result() };
 }

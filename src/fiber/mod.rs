@@ -72,4 +72,4 @@ pub(crate) use waiter::{Late, WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;
 pub(crate) use word::Outcome;
 
-use entry::{drop_locals, drop_own_result};
+use entry::{drop_left_result, drop_locals, drop_own_result};

@@ -29,7 +29,7 @@ pub(crate) use waiters::Waiters;
 pub(crate) use word::{Outcome, Settle};
 
 use crate::primitives::sync::Caller;
-use header::{drop_locals, drop_own_result, forget_panics};
+use header::{drop_left_result, drop_locals, drop_own_result};
 
 /// The same in each run of a model.
 pub(crate) fn random() -> u32 {

@@ -87,9 +87,13 @@ impl<T> Drop for Packet<'_, T> {
         // A panic that nobody has taken by `join`, or a fiber that could not run.
         let panicked = matches!(&result, Some(Err(payload)) if !payload.is::<Cancelled>())
             || !*self.accounted.get_mut();
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
-            // The standard library aborts here; one fiber's destructor is no reason to.
-            std::mem::forget(payload);
+        if let Some(result) = result {
+            // A cancel that ended a wait of its destructor's would be forgotten with the panics.
+            let drop_whole = || cancel::shield(|| drop(result));
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(drop_whole)) {
+                // The standard library aborts here; one fiber's destructor is no reason to.
+                std::mem::forget(payload);
+            }
         }
         self.scope.running.one_ended(panicked);
     }
