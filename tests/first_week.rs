@@ -3,7 +3,7 @@
 mod common;
 
 use common::waits::{Announced, until_true};
-use common::{LONG, child, detached, until, within};
+use common::{LONG, child, detached, limit_address_space, until, within};
 use std::cell::Cell;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -602,21 +602,6 @@ fn guards_where_memory_is_locked() {
     }
 }
 
-fn address_space() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
-}
-
-fn limit_address_space(bytes: u64) {
-    // SAFETY: plain numbers.
-    unsafe {
-        let mut limit = std::mem::zeroed::<libc::rlimit>();
-        assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &raw mut limit), 0);
-        limit.rlim_cur = bytes.min(limit.rlim_max);
-        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const limit), 0);
-    }
-}
-
 #[test]
 fn where_stacks_run_out_joins_say_so_and_the_rest_goes_on() {
     let left = child("where_stacks_run_out_joins_say_so_and_the_rest_goes_on", &[], || {
@@ -626,7 +611,7 @@ fn where_stacks_run_out_joins_say_so_and_the_rest_goes_on() {
             let running = Arc::new(AtomicUsize::new(0));
             let early: Vec<_> = (0..4).map(|_| runtime.go(thread::park)).collect();
             runtime.run(|| volt::sleep(Duration::from_millis(1)));
-            limit_address_space(address_space() + (96 << 20));
+            limit_address_space(Some(96 << 20));
             let size = 8 << 20;
             let fibers: Vec<_> = runtime.run(|| {
                 (0..60)
@@ -663,7 +648,7 @@ fn where_stacks_run_out_joins_say_so_and_the_rest_goes_on() {
                 })
             }));
             assert!(scope.is_err(), "a scope whose fiber could not run returned {scope:?}");
-            limit_address_space(u64::MAX);
+            limit_address_space(None);
             let mut refused = 0;
             for fiber in fibers {
                 fiber.thread().unpark();

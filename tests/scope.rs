@@ -3,7 +3,7 @@
 mod common;
 
 use common::waits::{until_true, wait_of};
-use common::{LONG, everywhere, within};
+use common::{LONG, child, everywhere, limit_address_space, within};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use volt::cancel::Cancelled;
 use volt::runtime::{Builder, Handle};
 use volt::scope::{JoinSet, try_join};
 use volt::thread::park;
-use volt::{join, race, scope};
+use volt::{StackError, join, race, scope};
 
 /// Waits until it is cut off, and says that it was.
 fn waits(ended: &AtomicUsize) {
@@ -219,6 +219,53 @@ fn a_fiber_of_a_set_that_never_runs_cancels_the_rest() {
         let results: Vec<_> = std::iter::from_fn(|| set.join_next()).collect();
         assert!(results.len() == 2 && results.iter().all(Result::is_err), "{results:?}");
     });
+}
+
+fn sleep() {
+    volt::sleep(Duration::MAX);
+}
+
+/// The others do not wait for what cannot end any more.
+#[test]
+fn a_closure_that_cannot_run_cancels_the_others() {
+    const NAME: &str = "a_closure_that_cannot_run_cancels_the_others";
+    let left = child(NAME, &[], || {
+        let runtime = Builder::new().workers(2).stack_size(1 << 30).build().unwrap();
+        let runtime = Arc::new(runtime);
+        let ways: [fn(); 5] = [
+            || _ = join(sleep, || ()),
+            || {
+                _ = try_join(
+                    || {
+                        Ok::<_, ()>({
+                            sleep();
+                            1
+                        })
+                    },
+                    || Ok(()),
+                )
+            },
+            || race(sleep, || ()),
+            || _ = join!(sleep, || ()),
+            || race!(sleep, || ()),
+        ];
+        for way in ways {
+            let runtime = Arc::clone(&runtime);
+            within(LONG, move || {
+                runtime.run(move || {
+                    limit_address_space(Some(64 << 20));
+                    let payload = catch_unwind(way).unwrap_err();
+                    limit_address_space(None);
+                    assert!(payload.is::<StackError>(), "{payload:?}");
+                    // Who does not wait for anything has won.
+                    limit_address_space(Some(64 << 20));
+                    assert_eq!((race(|| 1, || 2), race!(|| 1, || 2)), (1, 1));
+                    limit_address_space(None);
+                });
+            });
+        }
+    });
+    assert!(left.status.success(), "{left:?}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! # Order
 //!
 //! The end is written under the lock, and only then is the token cancelled: so whoever is cut off by the
-//! token finds the end that did it. Who is late sees so under the same lock.
+//! token finds the end that did it. Who is late sees so under the same lock. Of a closure that could not run the
+//! token hears first, and the end is noted when whoever waits for it learns why.
 
 use crate::cancel::{Cancelled, Token};
 use crate::primitives::sync::Mutex;
@@ -23,6 +24,10 @@ pub(super) struct First<T> {
 impl<T> First<T> {
     pub(super) fn new() -> First<T> {
         First { token: Token::new(), ended: Mutex::new(None) }
+    }
+
+    pub(super) fn token(&self) -> &Token {
+        &self.token
     }
 
     /// Notes an end that counts, if it is the first.

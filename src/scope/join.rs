@@ -3,6 +3,7 @@
 use crate::cancel::{self, Cancelled, Token};
 use crate::thread::{ScopedJoinHandle, scope};
 use std::any::Any;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How a closure ended.
@@ -14,6 +15,7 @@ type Ended<T> = Result<T, Box<dyn Any + Send>>;
 /// # Panics
 ///
 /// If one of them panics the other is cancelled, or does not begin; with that payload, when both have ended.
+/// So too if `b` cannot run: with a [`StackError`](crate::StackError) where there is no stack for it.
 ///
 /// # Cancel
 ///
@@ -64,13 +66,13 @@ where
 {
     let token = Token::new();
     scope(|scope| {
-        let there = scope.spawn(|| {
+        let there = scope.spawn(or_cancel(&token, || {
             let ended = unless_over(&token, b);
             if !matches!(ended, Ok(Ok(_))) {
                 token.cancel();
             }
             ended
-        });
+        }));
         match catch_unwind(AssertUnwindSafe(|| token.run(a))) {
             Ok(Ok(Ok(here))) => Ok((here, unwrap(there)?)),
             Ok(Ok(Err(error))) => {
@@ -109,6 +111,9 @@ where
 /// With the payload of the first to end, if that panics. A later panic of the other is printed, and
 /// goes no further.
 ///
+/// If `b` cannot run `a` is cut off: with a [`StackError`](crate::StackError) where there is no stack for it, unless `a`
+/// returns all the same.
+///
 /// # Cancel
 ///
 /// As [`join`].
@@ -129,11 +134,11 @@ where
 pub fn race<T: Send>(a: impl FnOnce() -> T, b: impl FnOnce() -> T + Send) -> T {
     let token = Token::new();
     scope(|scope| {
-        let there = scope.spawn(|| {
+        let there = scope.spawn(or_cancel(&token, || {
             let ended = unless_over(&token, b);
             token.cancel();
             ended
-        });
+        }));
         let here = match catch_unwind(AssertUnwindSafe(|| token.run(a))) {
             Ok(Err(Cancelled)) => return unwrap(there),
             Ok(Ok(value)) => Ok(value),
@@ -142,12 +147,36 @@ pub fn race<T: Send>(a: impl FnOnce() -> T, b: impl FnOnce() -> T + Send) -> T {
         // Who does not wait is not cut off; a cancel of the caller's own ends both.
         let is_cancel = here.as_ref().is_err_and(|payload| payload.is::<Cancelled>());
         if token.is_cancelled() && !is_cancel {
-            return unwrap(there);
+            // If the other could not run, it has not ended before.
+            let ended = there.join().unwrap_or_else(|error| here.or(Err(error)));
+            return ended.unwrap_or_else(|payload| cancel::resume(payload));
         }
         is_over(&token, &there);
         let _ = there.join();
         here.unwrap_or_else(|payload| cancel::resume(payload))
     })
+}
+
+/// `f`, which cancels `token` if it is dropped instead of run, because there is no stack for it, say: the others
+/// do not wait for that then.
+pub(super) fn or_cancel<'a, R>(
+    token: &'a Token,
+    f: impl FnOnce() -> R + Send + 'a,
+) -> impl FnOnce() -> R + Send + 'a {
+    let not_run = Cancels(token);
+    move || {
+        mem::forget(not_run);
+        f()
+    }
+}
+
+/// Cancels its token when it is dropped.
+struct Cancels<'a>(&'a Token);
+
+impl Drop for Cancels<'_> {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// Runs what stands beside, unless its end does not count any more.

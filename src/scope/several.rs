@@ -2,6 +2,7 @@
 //! here; they themselves evaluate the closures, name the handles, and make the tuple.
 
 use super::first::First;
+use super::join::or_cancel;
 use crate::cancel;
 use crate::thread::{Scope, ScopedJoinHandle};
 use std::fmt;
@@ -38,12 +39,12 @@ impl<T: Send> Group<T> {
         scope: &'scope Scope<'scope, '_>,
         f: impl FnOnce() -> R + Send + 'scope,
     ) -> Lane<'scope, R> {
-        Lane(scope.spawn(move || self.0.within(f)))
+        Lane(scope.spawn(or_cancel(self.0.token(), move || self.0.within(f))))
     }
 
     /// The result of a fiber, if it has one.
     pub fn result<R>(&self, lane: Lane<'_, R>) -> Option<R> {
-        // An error: it could not run.
+        // An error: it could not run, which has cut off the others.
         lane.0.join().unwrap_or_else(|payload| {
             self.0.end(Err(payload));
             None
@@ -67,10 +68,11 @@ impl<T: Send> Group<T> {
     where
         T: 'scope,
     {
-        Lane(scope.spawn(move || {
+        let lane = move || {
             self.race_here(f);
             Some(())
-        }))
+        };
+        Lane(scope.spawn(or_cancel(self.0.token(), lane)))
     }
 
     /// Waits for a fiber that races.

@@ -161,6 +161,19 @@ fn reap(mut child: Child, name: &str) -> Left {
     Left { status, text }
 }
 
+/// Leaves the process so much more address space than it has now, or all there is.
+pub fn limit_address_space(more: Option<u64>) {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let used = pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096;
+    // SAFETY: plain numbers.
+    unsafe {
+        let mut limit = std::mem::zeroed::<libc::rlimit>();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &raw mut limit), 0);
+        limit.rlim_cur = more.map_or(limit.rlim_max, |more| limit.rlim_max.min(used + more));
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const limit), 0);
+    }
+}
+
 /// A small generator (xorshift64*), the same on every machine for the same seed.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
