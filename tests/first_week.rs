@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use volt::runtime::Builder;
+use volt::runtime::{Builder, Migrate};
 use volt::{StackError, thread};
 
 /// Short enough to tell a hang from slowness soon, long enough for a busy machine.
@@ -672,6 +672,42 @@ fn where_stacks_run_out_joins_say_so_and_the_rest_goes_on() {
                 fiber.join().unwrap();
             }
             runtime.shutdown(SOON).unwrap();
+        });
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
+/// What it holds is dropped on the worker's own flow, and may wait for fibers of that worker.
+#[test]
+fn the_closure_of_a_fiber_that_cannot_run_may_wait_as_it_is_dropped() {
+    struct JoinsOnDrop(Option<volt::JoinHandle<()>>);
+    impl Drop for JoinsOnDrop {
+        fn drop(&mut self) {
+            self.0.take().unwrap().join().unwrap();
+        }
+    }
+    const NAME: &str = "the_closure_of_a_fiber_that_cannot_run_may_wait_as_it_is_dropped";
+    let builders: [fn() -> Builder; 3] = [
+        || Builder::new().workers(1).migrate(Migrate::Anytime),
+        || Builder::new().workers(1).migrate(Migrate::BeforeStart),
+        Builder::new_current_thread,
+    ];
+    let left = child(NAME, &[], || {
+        within(SOON, move || {
+            for builder in builders {
+                let runtime = builder().stall_period(None).build().unwrap();
+                runtime.run(|| {
+                    limit_address_space(Some(512 << 20));
+                    for _ in 0..10 {
+                        let joins = JoinsOnDrop(Some(volt::go(|| ())));
+                        let builder = thread::Builder::new().stack_size(1 << 30);
+                        let fiber = builder.spawn(move || drop(joins)).unwrap();
+                        assert!(fiber.join().unwrap_err().is::<StackError>());
+                    }
+                    limit_address_space(None);
+                });
+                runtime.shutdown(SOON).unwrap();
+            }
         });
     });
     assert!(left.status.success(), "{left:?}");

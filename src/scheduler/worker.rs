@@ -225,6 +225,8 @@ impl Worker<'_> {
                     gate.exit();
                 }
                 Err(error) => {
+                    // What its closure holds is dropped here, and may wait: that blocks the thread.
+                    self.vacate();
                     // SAFETY: admitted, so started; not run.
                     let woken = unsafe { fiber::fail(fiber, Box::new(error)) };
                     return self.after_end(woken);
