@@ -53,7 +53,7 @@
 //! count belongs to the thread. A wait in a `fork`ed child panics, and so does one on a stack that is not
 //! the fiber's: a coroutine's of another library, the alternate stack of a signal handler. In a handler on
 //! the fiber's own stack it cannot be told from any other, and is just as wrong. Where fibers borrow from
-//! the caller, [`scope`] and [`run`] refuse such a wait before they have begun; one that comes to it later, forked
+//! the caller, [`scope`](thread::scope) and [`run`] refuse such a wait before they have begun; one that comes to it later, forked
 //! within, ends the process.
 //!
 //! # Code that blocks its thread

@@ -152,6 +152,24 @@ fn go_from_a_thread_locals_destructor() {
     assert_eq!(EXITS.load(Ordering::SeqCst), 2);
 }
 
+/// What is around a wait there, and who wakes it, mean the same waiter.
+#[test]
+fn waits_in_a_thread_locals_destructor_end() {
+    at_exit_either_way(|| {
+        let ended = volt::timeout(Duration::from_millis(1), thread::park);
+        assert!(ended.is_err(), "its time was over");
+        let me = volt::current();
+        let fiber = volt::go(move || me.unpark());
+        thread::park();
+        fiber.join().unwrap();
+        let token = volt::cancel::Token::new();
+        let theirs = token.clone();
+        let fiber = volt::go(move || theirs.cancel());
+        assert!(token.run(thread::park).is_err());
+        fiber.join().unwrap();
+    });
+}
+
 #[test]
 fn a_scope_in_a_thread_locals_destructor() {
     at_exit_either_way(|| {

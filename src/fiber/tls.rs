@@ -144,6 +144,8 @@ impl Seat {
 thread_local! {
     /// The thread as a waiter; made at its first wait.
     static BLOCK: RefCell<Option<Arc<ThreadBlock>>> = const { RefCell::new(None) };
+    /// The same when that is gone, or null. No destructor.
+    static LATE_BLOCK: Cell<*const ThreadBlock> = const { Cell::new(std::ptr::null()) };
     /// What [`random`] goes on from; 0 until its first use.
     static RANDOM: Cell<u64> = const { Cell::new(0) };
     /// The empty control blocks of a plain thread.
@@ -322,12 +324,28 @@ pub(crate) fn random() -> u32 {
     (state >> 32) as u32
 }
 
-/// This thread as a waiter. A new one each time while the thread's locals are being destroyed.
+/// This thread as a waiter.
 #[inline(never)]
 pub(crate) fn thread_block() -> Arc<ThreadBlock> {
     let made =
         BLOCK.try_with(|block| block.borrow_mut().get_or_insert_with(ThreadBlock::new).clone());
-    made.unwrap_or_else(|_| ThreadBlock::new())
+    made.unwrap_or_else(|_| late_block())
+}
+
+/// The same once the thread's own block is gone, while its other locals are being destroyed. One for all that comes then,
+/// which is not freed: what is around a wait, or wakes it, must mean the same waiter.
+#[cold]
+fn late_block() -> Arc<ThreadBlock> {
+    LATE_BLOCK.with(|late| {
+        if late.get().is_null() {
+            late.set(Arc::into_raw(ThreadBlock::new()));
+        }
+        // SAFETY: from `into_raw`, with a count that is never given back.
+        unsafe {
+            Arc::increment_strong_count(late.get());
+            Arc::from_raw(late.get())
+        }
+    })
 }
 
 /// Hands `f` what the fiber or thread remembers of its cancels, if that has ever waited.
@@ -336,11 +354,17 @@ pub(crate) fn with_marks_if_any(f: impl FnOnce(&Marks)) {
     if let Some(fiber) = current() {
         return f(&fiber.state.marks);
     }
-    let _ = BLOCK.try_with(|block| {
-        if let Ok(Some(block)) = block.try_borrow().as_deref() {
+    let mut f = Some(f);
+    let asked = BLOCK.try_with(|block| {
+        if let (Ok(Some(block)), Some(f)) = (block.try_borrow().as_deref(), f.take()) {
             f(&block.state.marks);
         }
     });
+    // SAFETY: never freed.
+    let late = || LATE_BLOCK.with(|late| unsafe { late.get().as_ref() });
+    if let (Err(_), Some(block), Some(f)) = (asked, late(), f) {
+        f(&block.state.marks);
+    }
 }
 
 /// Hands the plain thread's locals to `f`; `None` once they are being destroyed.

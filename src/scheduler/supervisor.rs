@@ -336,15 +336,18 @@ impl Supervisor<'_> {
 
 /// Tells the hook, and `tracing` where the feature is on.
 fn report(shared: &Shared, stall: &Stall) {
+    // A subscriber that panics ends neither.
     #[cfg(feature = "tracing")]
-    tracing::warn!(
-        fiber = stall.fiber.as_deref().unwrap_or("<unnamed>"),
-        site = %stall.site,
-        worker = stall.worker,
-        for_at_least = ?stall.for_at_least,
-        replaced = stall.replaced,
-        "a fiber keeps its thread; use volt::blocking around what blocks, or yield_now in long loops"
-    );
+    crate::fiber::forget_panics(|| {
+        tracing::warn!(
+            fiber = stall.fiber.as_deref().unwrap_or("<unnamed>"),
+            site = %stall.site,
+            worker = stall.worker,
+            for_at_least = ?stall.for_at_least,
+            replaced = stall.replaced,
+            "a fiber keeps its thread; use volt::blocking around what blocks, or yield_now in long loops"
+        )
+    });
     if let Some(hook) = &shared.config.on_stall {
         crate::fiber::forget_panics(|| hook(stall));
     }
