@@ -236,11 +236,12 @@ pub(crate) fn join_by_running(parking: &Parking, wait: Wait, joined: FiberPtr) -
     if !fiber.scopes.is_empty() {
         return None;
     }
-    // Before, since it may refuse the wait: whoever was started is the caller's to run.
-    let ends = ends_of(*fiber, wait);
+    // Before: whoever was started is the caller's to run, whether the wait is refused or not.
+    check_stack(*fiber, wait.reason);
     if !scheduler::start_to_join(joined) {
         return None;
     }
+    let ends = noted(*fiber, wait);
     // SAFETY: the calling fiber, on its worker; `joined` was just started.
     unsafe { scheduler::park_and_run(*fiber, ends, joined) };
     Some(fiber.state().load().outcome())
@@ -265,6 +266,11 @@ fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
 #[inline(always)]
 fn ends_of(fiber: FiberPtr, wait: Wait) -> Ends {
     check_stack(fiber, wait.reason);
+    noted(fiber, wait)
+}
+
+#[inline(always)]
+fn noted(fiber: FiberPtr, wait: Wait) -> Ends {
     let outside = wait.outside || wait.deadline.is_some_and(|deadline| deadline != Moment::NEVER);
     // SAFETY: the calling fiber's own.
     unsafe { fiber.note_wait(wait.reason, wait.object, Traits::new(outside, wait.urgent)) };
