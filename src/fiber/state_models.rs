@@ -81,7 +81,7 @@ fn an_unpark_is_not_lost_to_who_comes_after_it() {
         state.begin_wait();
         let others = beside(&state, [State::unpark, |state| state.settle(Outcome::TimedOut)]);
         let _ = state.publish(ENDS);
-        others.map(|other| other.join().unwrap());
+        let _ = others.map(|other| other.join().unwrap());
         let end = state.load();
         assert!(end.outcome() == BY_UNPARK || end.is(PERMIT), "{end:?}");
     });
