@@ -13,14 +13,15 @@
 //!
 //! Where fibers run for long, 128 of them are too many for those who wait for a socket or a timer. There
 //! each glance is at the clock, which ends the tick after the same periods. The estimate may be of others, who ran
-//! before: so each glance takes a stamp too, and where the dispatches since the last one were long, the next one comes
-//! after the next dispatch, at the clock. Where many are in the ring, what
+//! before: so each glance takes a stamp too, and where the dispatches since the last one were long, twice in a row or very long,
+//! the next one comes after the next dispatch, at the clock. Where many are in the ring, what
 //! a look brings makes it longer still, and one that is full sends its older half to the injector, behind all
 //! that came later.
 
 use super::worth::FLOWING;
 use crate::primitives::clock::{Moment, in_stamps};
 use crate::util::ewma::{RunTime, injector_interval};
+use std::mem;
 use std::time::Duration;
 
 /// Dispatches in one tick.
@@ -44,6 +45,9 @@ const LONG_PERIOD: Duration = Duration::from_millis(1);
 const LONG: u64 = 16_000;
 /// The same in stamps.
 const LONG_BY_STAMPS: u64 = in_stamps(Duration::from_nanos(LONG));
+/// Between two glances the system does not put a worker aside for so long: less is believed the second time in a row, or a
+/// server that has more to do than it can would come to its sockets early for nothing.
+const VERY_LONG: u64 = in_stamps(Duration::from_millis(20));
 
 #[derive(Debug)]
 pub(crate) struct Tick {
@@ -77,6 +81,8 @@ pub(crate) struct Tick {
     since: u32,
     /// Those between the last two looks ran for long, whatever is estimated.
     ran_long: bool,
+    /// They took long.
+    took_long: bool,
 }
 
 /// What a glance sees of the queues.
@@ -128,6 +134,7 @@ impl Tick {
             stamped: 0,
             since: 0,
             ran_long: false,
+            took_long: false,
         };
         tick.rearm();
         tick
@@ -212,7 +219,9 @@ impl Tick {
     fn stamp(&mut self, stamp: u64) {
         if self.since != 0 {
             let took = stamp.wrapping_sub(self.stamped);
-            self.ran_long = took >= LONG_BY_STAMPS * u64::from(self.since);
+            let took_long = took >= LONG_BY_STAMPS * u64::from(self.since);
+            let had_taken_long = mem::replace(&mut self.took_long, took_long);
+            self.ran_long = took_long && (had_taken_long || took >= VERY_LONG);
         }
         (self.stamped, self.since) = (stamp, 0);
     }
