@@ -417,6 +417,33 @@ fn a_child_that_is_forked_within_a_scope_ends_with_it() {
     assert!(left.text.contains("a wait for fibers that borrow"), "{left:?}");
 }
 
+/// What is runnable at a fork is so in the parent too, where it runs.
+#[test]
+fn a_forked_child_runs_no_fiber_of_its_parent() {
+    let left = child("a_forked_child_runs_no_fiber_of_its_parent", &[], || {
+        let runtime = Builder::new_current_thread().stall_period(None).build().unwrap();
+        runtime.run(|| {
+            let ran = Arc::new(AtomicUsize::new(0));
+            let theirs = Arc::clone(&ran);
+            let other = volt::go(move || theirs.fetch_add(1, Ordering::Relaxed));
+            let (sender, receiver) = volt::channel::bounded(1);
+            assert!(in_forked_child(|| {
+                volt::yield_now();
+                // More than may be done without a yield.
+                for number in 0..1000 {
+                    sender.send(number).unwrap();
+                    receiver.recv().unwrap();
+                }
+                ran.load(Ordering::Relaxed) == 0
+            }));
+            volt::yield_now();
+            assert_eq!(ran.load(Ordering::Relaxed), 1, "the parent goes on");
+            other.join().unwrap();
+        });
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
 /// A daemon forks with its runtime in a variable.
 #[test]
 fn a_runtime_is_dropped_in_a_forked_child() {

@@ -15,6 +15,7 @@ use super::worker::Worker;
 use crate::context::{self, Bounds, Context};
 use crate::fiber::{self, Ends, FiberPtr};
 use crate::primitives::sync::atomic::Ordering;
+use crate::primitives::{self, thread};
 use crate::stack::{SlotHeader, Stack, StackError};
 use std::ptr::NonNull;
 
@@ -75,6 +76,11 @@ pub(crate) unsafe fn yield_now(fiber: FiberPtr) {
     // SAFETY: a fiber runs on a worker only.
     let worker = unsafe { &*Worker::current() };
     if !worker.goes_on_alone(fiber) {
+        // All others are copies of fibers that run in the parent.
+        if primitives::is_forked() {
+            worker.set_running(Some(fiber));
+            return thread::yield_now();
+        }
         if let Some(core) = worker.core() {
             worker.own_in(core).lifo_run.yields();
         }
