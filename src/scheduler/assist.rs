@@ -4,7 +4,7 @@
 //! them (`poller_seat.rs`). But where a worker comes back to the poller again and again and finds few each time, all ready,
 //! it does it all, while others sleep: four connections between fibers of one program took 8.9 us a message and answer on
 //! two workers, and take 6.6 (Tokio 6.0, Zen 5). Whether the processors that others would run on are free only the
-//! system knows. So it is tried (`trial.rs`), where the poller's worker has hardly slept, and no other runs fibers: another one is woken for
+//! system knows. So it is tried (`trial.rs`), where the poller's worker has hardly slept and another one sleeps or searches: that is woken for
 //! few too, but not for a single one.
 //!
 //! A server whose clients are on the same processors has nothing to gain. HTTP over 50 connections, where it was always done so: 5.2 ->
@@ -38,12 +38,12 @@ impl Assist {
         now: Moment,
         slept: Duration,
         work: impl FnOnce() -> u64,
-        does_it_all: impl FnOnce() -> bool,
+        may_try: impl FnOnce() -> bool,
     ) -> bool {
         self.slept += slept;
         if let Some(took) = self.trial.window(now) {
             let hardly_sleeps = mem::take(&mut self.slept) * BUSY < took;
-            self.trial.ends_window(now, work(), None, hardly_sleeps && does_it_all());
+            self.trial.ends_window(now, work(), None, hardly_sleeps && may_try());
         }
         self.trial.is_on()
     }
@@ -69,19 +69,19 @@ mod tests {
         assist: Assist,
         now: Moment,
         work: u64,
-        does_it_all: bool,
+        may_try: bool,
     }
 
     impl World {
         fn new() -> World {
-            World { assist: Assist::new(), now: Moment::now(), work: 7, does_it_all: true }
+            World { assist: Assist::new(), now: Moment::now(), work: 7, may_try: true }
         }
 
         /// So much is done in a window of such a length, the poller's worker sleeps for so long in it: is another one
         /// woken for few from then on?
         fn window(&mut self, work: u64, slept: Duration, took: Duration) -> bool {
             (self.now, self.work) = (self.now.saturating_add(took), self.work + work);
-            self.assist.rises(self.now, slept, || self.work, || self.does_it_all)
+            self.assist.rises(self.now, slept, || self.work, || self.may_try)
         }
 
         fn busy(&mut self, work: u64) -> bool {
@@ -116,7 +116,7 @@ mod tests {
         }
         let mut world = World::new();
         assert!((0..99).all(|_| !world.window(ALONE, NEVER, LONG * WINDOW)), "nobody came");
-        let mut world = World { does_it_all: false, ..World::new() };
+        let mut world = World { may_try: false, ..World::new() };
         assert!((0..99).all(|_| !world.busy(ALONE)), "others run too");
         let mut world = World::new();
         let naps = (0..99).map(|nap| if nap % 2 == 0 { WINDOW } else { NEVER });

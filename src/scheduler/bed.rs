@@ -182,9 +182,11 @@ impl Worker<'_> {
         let (shared, slept) = (self.shared, at.since(since));
         let work = || shared.cores.iter().map(|core| core.stats.work()).sum();
         // It is parked still. And one thing is tried at a time.
-        let does_it_all =
-            || !shared.idle.is_anybody_busy() && !self.own().socket_vigils.are_measured();
-        shared.assist.lock().rises(at, slept, work, does_it_all) && settled.len() > 1
+        let may_try = || {
+            let somebody = !shared.idle.is_anybody_busy() || shared.idle.sleeps_another();
+            somebody && !self.own().socket_vigils.are_measured()
+        };
+        shared.assist.lock().rises(at, slept, work, may_try) && settled.len() > 1
     }
 
     /// Will it be done with them about when another worker, woken for a share of them, would begin?

@@ -157,7 +157,7 @@ impl Worker<'_> {
         core.attached.fetch_add(1, Ordering::Relaxed);
         core.set_seat(&raw const self.seat);
         let now = Moment::now();
-        self.own().tick.begin(now, stamp());
+        self.own().tick.begin_elsewhere(now, stamp());
         // Another thread counts otherwise.
         self.own().spins.forget();
         self.shared.watch.notice(now);
@@ -258,7 +258,7 @@ impl Worker<'_> {
         // What it had in mind may be another's by now, but for what is kept here.
         self.own().stacks.begin_anew();
         let now = Moment::now();
-        self.own().tick.begin(now, stamp());
+        self.own().tick.begin_elsewhere(now, stamp());
         self.shared.watch.notice(now);
         let rejoins = self.shared.crew.rejoin(self.is_home());
         if rejoins {

@@ -61,6 +61,18 @@ impl Idle {
         (Self::parked(counts) as i64 + i64::from(Self::searching(counts))) < self.workers as i64
     }
 
+    /// How many run fibers. A hint.
+    pub(crate) fn running(&self) -> u64 {
+        let counts = self.counts.load(Ordering::Relaxed);
+        let idle = Self::parked(counts) as i64 + i64::from(Self::searching(counts));
+        (self.workers as i64).saturating_sub(idle).max(0) as u64
+    }
+
+    /// Does another one sleep beside the caller, who is parked? A hint.
+    pub(crate) fn sleeps_another(&self) -> bool {
+        Self::parked(self.counts.load(Ordering::Relaxed)) > 1
+    }
+
     /// How many run fibers or search. A hint.
     pub(crate) fn awake(&self) -> u64 {
         let counts = self.counts.load(Ordering::Relaxed);

@@ -2,10 +2,10 @@
 //!
 //! Fibers that run for a microsecond or three between two waits are left on one worker, since to part them mostly
 //! costs more than it brings (`hold_off.rs`, `share.rs`). But not always, and nobody knows before it was tried. So a worker that has run fibers of
-//! [`LEAST`] and more for a tick, while all others slept or searched, wakes one, and shares with it whom its fibers wake during the
-//! next tick. What was known of spins is forgotten by all of them. If that keeps the other one busy, since those who were parted stay so (`spin.rs`), nothing more is to be done. Else it is tried
-//! again after [`EVERY`], or after twice that each time, up to [`MOST`]: a wake, and a tick of lines of the cache that go to and fro, in 64 ms. If the other one was
-//! busy at the end of each tick for [`PAYS`], and is not any more, at once.
+//! [`LEAST`] and more for a tick, while not all others did, wakes one, and shares with it whom its fibers wake during the
+//! next tick. What was known of spins is forgotten by all of them. If that keeps one more busy at the end of each tick for [`PAYS`], since those who were parted stay so
+//! (`spin.rs`), the next one is invited, if one is left; and whenever fewer run again, at once. Else it is tried
+//! again after [`EVERY`], or after twice that each time, up to [`MOST`]: a wake, and a tick of lines of the cache that go to and fro, in 64 ms.
 
 use super::worker::Worker;
 use super::worth::FLOWING;
@@ -25,7 +25,9 @@ const PAYS: Duration = Duration::from_millis(1);
 pub(super) struct Invites {
     last: Moment,
     every: Duration,
-    /// Since when others have run fibers at the end of each tick.
+    /// So many ran fibers without an invitation, this one among them.
+    among: u64,
+    /// Since when more have at the end of each tick.
     busy: Option<Moment>,
     /// For how long they did last, since the last invitation.
     was_busy: Duration,
@@ -36,25 +38,31 @@ pub(super) struct Invites {
 impl Invites {
     pub(super) fn new() -> Invites {
         let (last, every, was_busy) = (Moment::PAST, EVERY, Duration::ZERO);
-        Invites { last, every, busy: None, was_busy, open: false }
+        Invites { last, every, among: 1, busy: None, was_busy, open: false }
     }
 
-    /// A tick is over, in which others ran fibers too or not. Is one to be invited?
-    fn is_time(&mut self, now: Moment, busy: bool) -> bool {
+    /// A tick is over, in which so many of `all` workers ran fibers. Is one more to be invited?
+    fn is_time(&mut self, now: Moment, running: u64, all: u64) -> bool {
         self.open = false;
-        if busy {
-            let since = *self.busy.get_or_insert(now);
-            self.was_busy = self.was_busy.max(now.since(since));
+        self.among = self.among.min(running);
+        if running > self.among && !self.stays_busy(now) {
             return false;
         }
-        self.busy = None;
+        (self.among, self.busy) = (running, None);
         let paid = self.was_busy >= PAYS;
-        if !paid && now.since(self.last) < self.every {
+        if running >= all || !paid && now.since(self.last) < self.every {
             return false;
         }
         self.every = if paid { EVERY } else { MOST.min(2 * self.every) };
         (self.last, self.was_busy, self.open) = (now, Duration::ZERO, true);
         true
+    }
+
+    /// More run than before. Have they for long enough to be counted in?
+    fn stays_busy(&mut self, now: Moment) -> bool {
+        let since = *self.busy.get_or_insert(now);
+        self.was_busy = self.was_busy.max(now.since(since));
+        now.since(since) >= PAYS
     }
 
     /// Is whoever is woken shared with one who searches, whatever is known of earlier ones?
@@ -76,7 +84,7 @@ impl Worker<'_> {
         if !may || self.run_time() < LEAST {
             return own.invites.close();
         }
-        if own.invites.is_time(now, shared.idle.are_others_busy(0)) {
+        if own.invites.is_time(now, shared.idle.running(), shared.config.workers as u64) {
             // For a tick, nobody holds off.
             own.tick.does_not_flow();
             self.held().pace.fetch_max(FLOWING, Ordering::Relaxed);
@@ -103,8 +111,12 @@ mod tests {
         }
 
         fn next(&mut self, busy: bool) -> bool {
+            self.among(1 + u64::from(busy), 2)
+        }
+
+        fn among(&mut self, running: u64, all: u64) -> bool {
             self.1 = self.1.saturating_add(TICK);
-            self.0.is_time(self.1, busy)
+            self.0.is_time(self.1, running, all)
         }
 
         /// Until the next invitation, while others sleep.
@@ -140,6 +152,20 @@ mod tests {
             assert!(!ticks.next(true) && !ticks.next(false));
         }
         assert!(ticks.wait() > EVERY);
+    }
+
+    /// Those of another flow of work, say.
+    #[test]
+    fn whoever_runs_by_itself_is_no_reason_not_to_invite_a_third() {
+        let mut ticks = Ticks::new();
+        let invited = |ticks: &mut Ticks, running| (0..999).find(|_| ticks.among(running, 4));
+        assert!(invited(&mut ticks, 2).expect("one") <= PAYS.as_micros() / TICK.as_micros());
+        let tried = invited(&mut ticks, 2).expect("some time later") as u32 * TICK;
+        assert!(tried >= EVERY - TICK, "{tried:?}: it did not stay");
+        // It stays now.
+        let next = invited(&mut ticks, 3).expect("another") as u32 * TICK;
+        assert!(next <= PAYS, "{next:?}");
+        assert_eq!(invited(&mut ticks, 4), None, "nobody is left");
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub(crate) struct Tick {
     early: bool,
     /// When the dispatches that are being counted began.
     began: Moment,
+    /// When sockets and timers had their turn, or the worker slept.
+    turned: Moment,
     /// Of the time since then, what was no fiber's.
     left_out: Duration,
     dispatched: u32,
@@ -129,6 +131,7 @@ impl Tick {
             looked_early: now,
             early: false,
             began: now,
+            turned: now,
             left_out: Duration::ZERO,
             dispatched: 0,
             stamped: 0,
@@ -204,7 +207,7 @@ impl Tick {
         if waiting || long {
             let now = now();
             let period = if queues.short { PERIOD } else { LONG_PERIOD };
-            if long && now.since(self.began) >= period {
+            if long && now.since(self.turned) >= period {
                 self.until_tick = 0;
             }
             if waiting && now.since(self.looked) >= LONG_PERIOD {
@@ -272,9 +275,9 @@ impl Tick {
         self.rearm();
     }
 
-    /// Has the tick, as of the last look at the injector, lasted for so long that it should end now?
+    /// Have sockets and timers waited, as of the last look at the injector, for so long that the tick should end now?
     pub(crate) fn is_long(&self) -> bool {
-        self.looked.since(self.began) >= LONG_PERIOD
+        self.looked.since(self.turned) >= LONG_PERIOD
     }
 
     /// The tick is over, or the worker ran out of work: updates the estimate.
@@ -297,6 +300,13 @@ impl Tick {
 
     /// Dispatches count from `now` on, and that stamp; what lay before was polling or sleep.
     pub(crate) fn begin(&mut self, now: Moment, stamp: u64) {
+        self.turned = now;
+        self.begin_elsewhere(now, stamp);
+    }
+
+    /// As [`begin`](Self::begin), with a core that the worker has just got: nobody may have looked at sockets and timers meanwhile.
+    /// Where cores change hands every few dispatches, no tick would ever be over.
+    pub(crate) fn begin_elsewhere(&mut self, now: Moment, stamp: u64) {
         self.began = now;
         self.left_out = Duration::ZERO;
         self.dispatched = 0;

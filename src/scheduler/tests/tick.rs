@@ -309,6 +309,20 @@ fn the_estimate_leaves_out_what_was_not_running() {
     assert_eq!(tick.interval(), 100);
 }
 
+/// A fiber that calls `blocking` again and again gets a core each time, which its thread has to begin with.
+#[test]
+fn where_cores_change_hands_sockets_wait_no_longer() {
+    let mut tick = Tick::new(at(0), None);
+    let after = (1..100).find(|call| {
+        let now = call * 300 * US;
+        tick.begin_elsewhere(at(now), stamp_at(now));
+        assert!(tick.dispatch() || tick.glance(|| QUIET, || stamp_at(now), || at(now)));
+        tick.injector_looked(at(now));
+        tick.is_long()
+    });
+    assert_eq!(after, Some(4), "a millisecond");
+}
+
 #[test]
 fn a_tick_that_is_cut_short_counts_what_there_was() {
     let mut tick = Tick::new(at(0), None);
