@@ -2,8 +2,8 @@
 //!
 //! Callers: one per worker, asked at each spawn, so a turn must cost about a nanosecond.
 //!
-//! 1. A spawn site is true the first time and then once in `every`, exactly, as long as there are
-//!    at most [`SITES`] of them; those beyond share one counter.
+//! 1. A spawn site that finds an entry is true the first time and then once in `every`, exactly. Those that find none within
+//!    [`PROBES`] of their home, as some do where there are many, share one counter.
 //! 2. An entry, once taken, keeps its site. Evicting would make two sites that meet in one place
 //!    true at every turn.
 
@@ -11,6 +11,8 @@ use std::panic::Location;
 use std::ptr;
 
 const SITES: usize = 128;
+/// Entries that a site looks at: those that it finds taken it passes at each spawn.
+const PROBES: usize = 8;
 /// One spawn in this many, per site.
 const EVERY: u32 = 16_384;
 
@@ -72,8 +74,8 @@ impl Sampler {
             return false;
         }
         let home = Self::home(site);
-        let places = (home..SITES).chain(0..home);
-        let place = places.into_iter().find(|&place| {
+        let mut places = (home..home + PROBES).map(|place| place % SITES);
+        let place = places.find(|&place| {
             let entry = &self.entries[place];
             entry.site.is_null() || ptr::eq(entry.site, site)
         });
