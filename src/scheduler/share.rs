@@ -15,6 +15,9 @@
 //! woken go to the slot, one after the first time, and up to 63 (`util/back_off.rs`). Of those who search and of those who sleep there is
 //! an account each, since the latter often come too late where the former do not. Who has come stays awake for a while
 //! (`vigil.rs`).
+//!
+//! Of those in vain one may cost a hundredth of the time, though ([`PRICE`]): where one turn in ten takes 10 ms and the others hardly any,
+//! nine shares in vain for one that pays are cheap, and whoever is woken in the tenth does not wait for its end.
 
 use super::core::Core;
 use super::worker::Worker;
@@ -22,6 +25,7 @@ use crate::fiber::FiberPtr;
 use crate::primitives::clock::{in_stamps, stamp};
 use crate::primitives::sync::atomic::Ordering;
 use crate::util::back_off::BackOff;
+use std::mem;
 use std::time::Duration;
 
 /// For so long at least the waker must go on: twice as long as it takes another to wake up, where processors do not sleep
@@ -29,6 +33,11 @@ use std::time::Duration;
 const WORTH_A_WAKE: Duration = Duration::from_micros(10);
 /// The same for one who is awake.
 const WORTH_A_LOOK: Duration = Duration::from_micros(4);
+
+/// A share in vain may come this many times what makes it worth, or later, after another, whatever back-off says.
+const PRICE: u64 = 100;
+/// Or so many together, if none has come for so much longer.
+const SAVED: u64 = 16;
 
 /// What a worker has seen of those whom it has shared with others.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +53,9 @@ struct Account {
     last: Option<Share>,
     /// Who is left out goes to the slot.
     back_off: BackOff,
+    /// The time that shares in vain have not cost yet, as of then.
+    saved: u64,
+    as_of: u64,
 }
 
 /// Times are stamps.
@@ -69,7 +81,8 @@ impl Sharing {
 
 impl Account {
     fn new(worth: Duration) -> Account {
-        Account { worth: in_stamps(worth), last: None, back_off: BackOff::default() }
+        let (worth, back_off) = (in_stamps(worth), BackOff::default());
+        Account { worth, last: None, back_off, saved: 0, as_of: 0 }
     }
 
     /// Is the fiber that was just woken to be shared? This worker was robbed so often by now.
@@ -78,11 +91,26 @@ impl Account {
             let paid = robbed != last.robbed && last.went_on.is_none_or(|time| time >= self.worth);
             self.back_off.tried(paid);
         }
-        if self.back_off.leaves_out() {
+        self.saves(now);
+        if self.back_off.leaves_out() && !self.affords() {
             return false;
         }
         self.last = Some(Share { at: now, robbed, went_on: None });
         true
+    }
+
+    fn saves(&mut self, now: u64) {
+        let passed = now.wrapping_sub(mem::replace(&mut self.as_of, now));
+        // As in `is_back`; and nothing before the first one.
+        if passed < u64::MAX / 2 && passed != now {
+            self.saved = (self.saved + passed).min(SAVED * PRICE * self.worth);
+        }
+    }
+
+    fn affords(&mut self) -> bool {
+        let left = self.saved.checked_sub(PRICE * self.worth);
+        self.saved = left.unwrap_or(self.saved);
+        left.is_some()
     }
 
     /// The fiber that woke the last one has come to a scheduling point.
@@ -176,6 +204,27 @@ mod tests {
         let short = Some(account.worth - 1);
         let gaps: Vec<_> = (0..4).map(|_| account.skips(true, short)).collect();
         assert_eq!(gaps, [0, 1, 3, 7]);
+    }
+
+    /// Nine turns of a microsecond, one of 10 ms.
+    #[test]
+    fn what_time_has_saved_is_spent_on_rare_long_turns() {
+        let mut account = account();
+        let (long, short) = (1_000 * account.worth, account.worth / 10);
+        let (mut now, mut robbed, mut shared) = (0, 0, [0; 2]);
+        for turn in 0..1_000 {
+            let takes = if turn % 10 == 0 { long } else { short };
+            if account.again(robbed, now) {
+                shared[usize::from(takes == long)] += 1;
+                robbed += u32::from(takes == long);
+                account.is_back(|| now + takes);
+            }
+            now += takes;
+        }
+        assert!(shared[1] >= 99 && shared[0] >= 800, "{shared:?}");
+        // Without the long ones back-off decides.
+        let quick = (0..9_000).filter(|turn| account.again(robbed, now + turn * short)).count();
+        assert!(quick < 9_000 / 63 + 50, "{quick}");
     }
 
     #[test]
