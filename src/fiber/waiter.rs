@@ -8,8 +8,8 @@ use super::header::{FiberPtr, Header};
 use super::state::State;
 use super::thread::ThreadBlock;
 use super::word::{Outcome, Settle};
+use crate::primitives::prefetch;
 use crate::primitives::sync::Arc;
-use crate::primitives::{prefetch, prefetch_for_write};
 use std::ptr::NonNull;
 
 /// A borrowed waiter: valid under the lock of a source that has one of its nodes linked, or in the
@@ -52,12 +52,6 @@ impl WaiterPtr {
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         prefetch(self.0.as_ptr());
-    }
-
-    /// It will be settled soon.
-    #[inline(always)]
-    pub(crate) fn prefetch_to_settle(self) {
-        prefetch_for_write(self.0.as_ptr());
     }
 
     /// Ends the wait with `outcome` if nobody else did.

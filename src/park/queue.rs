@@ -15,7 +15,6 @@
 //!    worker cannot go on before it is woken.
 
 use super::{Late, Outcome, Parking, Wait, WaiterPtr, Wake};
-use crate::primitives::prefetch;
 use crate::primitives::sync::Lock;
 use crate::util::few::Few;
 use crate::util::list::{Linked, Links, List};
@@ -132,27 +131,10 @@ impl<T: Copy> Queue<T> {
     /// Wakes all; returns how many were still waiting.
     pub(crate) fn wake_all(&mut self, result: u32, wakes: &mut Wakes) -> usize {
         let mut woken = 0;
-        loop {
-            self.fetch_ahead();
-            if !self.wake_one(result, wakes) {
-                return woken;
-            }
+        while self.wake_one(result, wakes) {
             woken += 1;
         }
-    }
-
-    /// Of many who wait together each has a node and a block that nobody has touched for long. While the first is woken
-    /// the block of the second comes, whose node is there by then, and the node of the third.
-    #[inline(always)]
-    fn fetch_ahead(&self) {
-        let mut ahead = self.0.iter().skip(1);
-        if let Some(second) = ahead.next() {
-            // SAFETY: a linked node is alive (invariant 1).
-            unsafe { second.as_ref() }.waiter.prefetch_to_settle();
-        }
-        if let Some(third) = ahead.next() {
-            prefetch(third.as_ptr());
-        }
+        woken
     }
 }
 
