@@ -417,6 +417,37 @@ fn a_child_that_is_forked_within_a_scope_ends_with_it() {
     assert!(left.text.contains("a wait for fibers that borrow"), "{left:?}");
 }
 
+/// A thread that panics may not change the hook, which is changed later.
+#[test]
+fn the_first_use_may_be_in_a_destructor_of_a_panic() {
+    struct Spawns;
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            volt::thread::spawn(|| ()).join().unwrap();
+        }
+    }
+    let left = child("the_first_use_may_be_in_a_destructor_of_a_panic", &[], || {
+        let path = std::env::temp_dir().join(format!("volt-hook-{}", std::process::id()));
+        let kept = path.clone();
+        let errors = std::fs::File::create(&path).unwrap();
+        // SAFETY: both are open.
+        unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&errors), 2) };
+        let unwinds = || {
+            let _spawns = Spawns;
+            panic!("unwinds through the first use");
+        };
+        assert!(std::panic::catch_unwind(unwinds).is_err());
+        let is_named = move || {
+            let panics = volt::thread::Builder::new().name("late".into()).spawn(|| panic!("!"));
+            assert!(panics.unwrap().join().is_err());
+            std::fs::read_to_string(&path).unwrap().contains("fiber 'late'")
+        };
+        within(LONG, move || while !is_named() {});
+        std::fs::remove_file(kept).unwrap();
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
 /// What is runnable at a fork is so in the parent too, where it runs.
 #[test]
 fn a_forked_child_runs_no_fiber_of_its_parent() {

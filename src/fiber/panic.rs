@@ -2,13 +2,18 @@
 
 use super::tls;
 use crate::primitives::sync::OnceLock;
+use crate::primitives::thread;
 use std::io::Write;
 
 /// Puts a line with the fiber's name and spawn site before what the current panic hook prints.
 ///
-/// Once per process. A hook that the program sets later replaces it, one set earlier is called.
+/// Once per process. A hook that the program sets later replaces it, one set earlier is called. A thread that is panicking
+/// must not: then whoever is the next to ask does.
 pub(crate) fn install_hook() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
+    if thread::panicking() {
+        return;
+    }
     INSTALLED.get_or_init(|| {
         let earlier = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
