@@ -20,6 +20,7 @@ scenarios! {
     unsized_values
     downgrade_keeps_writers_out
     downgrade_lets_readers_in
+    downgrade_while_unwinding_poisons_nothing
     nobody_starves
     barrier
     barrier_again_and_again
@@ -231,6 +232,27 @@ fn downgrade_lets_readers_in(world: &World) {
     let guard = RwLockWriteGuard::downgrade(guard);
     assert_eq!(reader.join(), 0);
     drop(guard);
+}
+
+/// It reads from then on; as in the standard library.
+fn downgrade_while_unwinding_poisons_nothing(world: &World) {
+    struct Downgrades<'a>(Option<RwLockWriteGuard<'a, u8>>);
+    impl Drop for Downgrades<'_> {
+        fn drop(&mut self) {
+            drop(RwLockWriteGuard::downgrade(self.0.take().unwrap()));
+        }
+    }
+    let lock = Arc::new(RwLock::new(7));
+    let theirs = Arc::clone(&lock);
+    let task = world.go(move || {
+        let unwinds = std::panic::AssertUnwindSafe(|| {
+            let _guard = Downgrades(Some(theirs.write().unwrap()));
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(std::panic::catch_unwind(unwinds).is_err());
+    });
+    task.join();
+    assert_eq!(*lock.read().unwrap(), 7);
 }
 
 /// Readers that overlap for ever do not keep a writer out, nor writers a reader.

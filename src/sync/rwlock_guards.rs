@@ -85,7 +85,6 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     pub fn downgrade(s: RwLockWriteGuard<'a, T>) -> RwLockReadGuard<'a, T> {
         let s = ManuallyDrop::new(s);
         let lock = s.lock;
-        lock.poison.leave(s.before);
         lock.raw.downgrade();
         // SAFETY: the share that the write lock became; its guard is never dropped.
         unsafe { RwLockReadGuard::new(lock) }
