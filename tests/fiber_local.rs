@@ -20,6 +20,17 @@ fn taken(log: &Log) -> Vec<String> {
 }
 
 #[test]
+fn a_constant_s_type_may_leave_lifetimes_out_and_closures_types_be_named() {
+    volt::fiber_local! {
+        static WORD: Cell<&str> = const { Cell::new("none") };
+        static LIST: RefCell<Vec<&str>> = const { RefCell::new(Vec::new()) };
+    }
+    assert_eq!(volt::run(|| WORD.replace("one")), "none");
+    assert_eq!(WORD.with::<_, usize>(|word| word.get().len()), 4);
+    assert_eq!(LIST.with_borrow::<_, usize>(|list| list.len()), 0);
+}
+
+#[test]
 fn made_once_per_fiber() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     volt::fiber_local! {

@@ -38,11 +38,14 @@ macro_rules! all {
 
 const TRAITS: [&str; 5] = ["Send", "Sync", "Unpin", "UnwindSafe", "RefUnwindSafe"];
 
-/// Compares a type of `volt::sync` with that of `std::sync`.
+/// Compares a type of `volt::sync`, or another module, with that of the standard library's.
 macro_rules! like {
     ($($path:ident)::+ $([$($arguments:tt)*])?) => {
-        let ours = all!(volt::sync::$($path)::+ $(<$($arguments)*>)?);
-        let theirs = all!(std::sync::$($path)::+ $(<$($arguments)*>)?);
+        like!(in sync: $($path)::+ $([$($arguments)*])?);
+    };
+    (in $module:ident: $($path:ident)::+ $([$($arguments:tt)*])?) => {
+        let ours = all!(volt::$module::$($path)::+ $(<$($arguments)*>)?);
+        let theirs = all!(std::$module::$($path)::+ $(<$($arguments)*>)?);
         for (name, (ours, theirs)) in TRAITS.iter().zip(ours.into_iter().zip(theirs)) {
             let what = stringify!($($path)::+ $(<$($arguments)*>)?);
             assert_eq!(ours, theirs, "is {what} {name}? (left: here, right: in std)");
@@ -99,6 +102,26 @@ fn channels() {
     like_of_each!(mpsc::Iter 'static);
     like_of_each!(mpsc::TryIter 'static);
     like_of_each!(mpsc::IntoIter);
+}
+
+#[test]
+fn threads() {
+    like!(in thread: Builder);
+    like!(in thread: Thread);
+    like!(in thread: ThreadId);
+    like!(in thread: AccessError);
+    like!(in thread: Scope['static, 'static]);
+    like!(in thread: ScopedJoinHandle['static, u8]);
+    like!(in thread: LocalKey[Cell<u8>]);
+    like!(in thread: LocalKey[Rc<u8>]);
+}
+
+#[test]
+fn sockets_and_instants() {
+    like!(in net: TcpListener);
+    like!(in net: TcpStream);
+    like!(in net: Incoming['static]);
+    like!(in time: Instant);
 }
 
 /// `volt::channel`'s as crossbeam-channel's: anywhere, whatever can be sent at all.

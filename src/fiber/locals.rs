@@ -137,7 +137,10 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// assert_eq!(NAME.with(|name| name.len()), 4);
     /// ```
-    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+    pub fn with<F, R>(&'static self, f: F) -> R
+    where
+        F: FnOnce(&T) -> R,
+    {
         self.try_with(f).unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -154,7 +157,10 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// assert_eq!(NAME.try_with(|name| name.len()), Ok(4));
     /// ```
-    pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
+    pub fn try_with<F, R>(&'static self, f: F) -> Result<R, AccessError>
+    where
+        F: FnOnce(&T) -> R,
+    {
         let value = match self.find()? {
             Some(value) => value,
             // No borrow is held over `init`, which may use other locals, or wait.
@@ -216,6 +222,15 @@ fn with_locals<R>(f: impl FnOnce(&mut Locals) -> R) -> Result<R, AccessError> {
 #[macro_export]
 macro_rules! fiber_local {
     () => {};
+    ($(#[$attr:meta])* $vis:vis static $name:ident : $t:ty = const $init:block $(; $($rest:tt)*)?) => {
+        $(#[$attr])*
+        $vis static $name: $crate::thread::LocalKey<$t> = {
+            // A constant's type may leave lifetimes out, which a function's result may not.
+            const INIT: $t = $init;
+            $crate::thread::LocalKey::new(|| INIT)
+        };
+        $($crate::fiber_local! { $($rest)* })?
+    };
     ($(#[$attr:meta])* $vis:vis static $name:ident : $t:ty = $init:expr $(; $($rest:tt)*)?) => {
         $(#[$attr])*
         $vis static $name: $crate::thread::LocalKey<$t> = {

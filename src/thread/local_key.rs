@@ -89,7 +89,10 @@ impl<T: 'static> LocalKey<RefCell<T>> {
     /// assert_eq!(NAMES.take().len(), 2);
     /// NAMES.set(vec!["c"]);
     /// ```
-    pub fn with_borrow<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+    pub fn with_borrow<F, R>(&'static self, f: F) -> R
+    where
+        F: FnOnce(&T) -> R,
+    {
         self.with(|cell| f(&cell.borrow()))
     }
 
@@ -108,7 +111,10 @@ impl<T: 'static> LocalKey<RefCell<T>> {
     /// });
     /// assert_eq!(count, 1);
     /// ```
-    pub fn with_borrow_mut<R>(&'static self, f: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with_borrow_mut<F, R>(&'static self, f: F) -> R
+    where
+        F: FnOnce(&mut T) -> R,
+    {
         self.with(|cell| f(&mut cell.borrow_mut()))
     }
 

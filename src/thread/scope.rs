@@ -23,7 +23,7 @@ use crate::runtime::JoinHandle;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, RefUnwindSafe, catch_unwind};
 use std::thread::Result;
 
 /// Spawns fibers that may borrow what outlives the scope. Given to the closure of [`scope`].
@@ -42,6 +42,9 @@ pub struct Scope<'scope, 'env: 'scope> {
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
+
+// As the type that it mirrors: the locks inside are never left with a change half made.
+impl RefUnwindSafe for Scope<'_, '_> {}
 
 #[derive(Default)]
 struct ScopeData {
