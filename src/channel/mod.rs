@@ -62,6 +62,8 @@
 //!
 //! - Deadlines may be `volt::time`'s instants too. So what takes one is generic, and as a function value
 //!   it needs a type: `Sender::send_deadline` alone does not say which instant is meant.
+//! - Messages of [`after`], [`at`] and [`tick`] are the standard library's instants, also in a program that uses
+//!   `volt::time` otherwise: `volt::time::Instant::from` makes one of them.
 //! - If the expression of a chosen `send` in `select!` panics, the operation is given up; there the
 //!   process is aborted.
 //! - A `select!` of more than some twenty cases needs `#![recursion_limit = "256"]`, as the compiler then says; there

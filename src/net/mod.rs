@@ -17,6 +17,7 @@
 //! - A `write` returns when it has handed something on, maybe less than all, as the trait allows. The
 //!   kernel's, of a socket that blocks, goes on until all is handed on; `write_all` does so everywhere.
 //! - A write to a connection that the peer has closed never raises `SIGPIPE`.
+//! - What is deprecated there, `TcpListener::set_only_v6` and `only_v6`, is not here; nor are datagrams.
 //!
 //! # Cancellation
 //!

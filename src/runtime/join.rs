@@ -61,7 +61,9 @@ impl<T> JoinHandle<T> {
     ///
     /// The payload of the fiber's panic. A [`StackError`](crate::StackError) if there was no memory
     /// for its stack. A message if the runtime had been shut down before it could run.
-    /// [`Cancelled`](crate::cancel::Cancelled) if a cancel has ended it.
+    /// [`Cancelled`](crate::cancel::Cancelled) if a cancel has ended it. One that had begun when its runtime was dropped never
+    /// ends, and neither does the wait for it, but by a timeout or a cancel: [`shutdown`](crate::runtime::Runtime::shutdown)
+    /// waits for such fibers.
     ///
     /// # Cancel
     ///

@@ -78,7 +78,8 @@
 //! - What is deprecated there is not here: `Condvar::wait_timeout_ms`, `ONCE_INIT`.
 //! - A panic does not poison a lock inside which the same fiber has just caught a cancel (`catch_unwind` around a
 //!   wait), if volt does not hear of the panic: under a panic hook that the program has set since and that does not
-//!   call the former one, or of `resume_unwind` with a payload of the program's own.
+//!   call the former one, or of `resume_unwind` with a payload of the program's own. A cancel does poison what is still
+//!   locked when a destructor that it runs panics and catches that itself.
 //! - [`WaitTimeoutResult`] is a type of its own.
 //!
 //! From Tokio, besides that there are no futures:

@@ -99,7 +99,8 @@ impl Instant {
         has_passed(self.0)
     }
 
-    /// `self + duration`; `None` past the clock's range.
+    /// `self + duration`; `None` where [`std::time`] has none. What is further away than the clock's range, 584 years, is taken
+    /// for the end of it.
     ///
     /// ```
     /// use volt::time::{Duration, Instant};
@@ -107,9 +108,12 @@ impl Instant {
     /// let now = Instant::now();
     /// assert_eq!(now.checked_add(Duration::ZERO), Some(now));
     /// assert_eq!(now.checked_add(Duration::MAX), None);
+    /// let millennium = Duration::from_secs(1_000 * 365 * 86_400);
+    /// assert!(now + millennium > now + millennium / 10);
     /// ```
     pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
-        self.0.checked_add(duration).map(Instant)
+        let seconds = (self.0.as_nanos() / 1_000_000_000).checked_add(duration.as_secs())?;
+        i64::try_from(seconds).ok().map(|_| Instant(self.0.saturating_add(duration)))
     }
 
     /// `self - duration`; `None` before the clock's range, which begins as the machine starts (that of [`std::time`] may begin
