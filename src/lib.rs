@@ -85,7 +85,8 @@
 //! - **blocking mode**: a fiber keeps its thread, whose core was handed on. **Hand-off**: that. **Brief call**: one of
 //!   `blocking` that keeps the core, since those before it at its place returned soon. **Stall**:
 //!   a worker that does not come back from a fiber's code. **Supervisor**: the thread that notices.
-//!   **Spare**: a thread without a core. **Suspect**: a spawn site whose fibers have stalled.
+//!   **Spare**: a thread without a core. **Suspect**: a spawn site one of whose fibers
+//!   has stalled, its thread asleep, and is stuck.
 //! - **share**: to put who was woken into the ring, where others find it, instead of the slot. **Invite**: to wake a worker
 //!   for that. **Spin**: to look for a moment whether a wait ends before its fiber leaves its worker.
 //! - **assist**: another worker is woken for the few fibers that the poller brings, as long as all get on faster by that.

@@ -5,7 +5,7 @@ mod common;
 use common::{LONG, until, within};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use volt::net::TcpListener;
 use volt::runtime::{Builder, Migrate, Runtime, Stall};
@@ -24,6 +24,25 @@ fn runtime(workers: usize) -> Runtime {
 fn hog(flag: &AtomicBool) {
     while !flag.load(Ordering::SeqCst) {
         std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Keeps threads asleep until it is opened; volt is not told.
+#[derive(Default)]
+struct Latch {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Latch {
+    fn wait(&self) {
+        let is_open = self.is_open.lock().unwrap();
+        drop(self.opened.wait_while(is_open, |is_open| !*is_open).unwrap());
+    }
+
+    fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
     }
 }
 
@@ -212,7 +231,7 @@ fn fibers_of_a_site_that_stalls_get_threads_at_once() {
 fn fibers_of_a_suspect_site_resume_in_blocking_mode() {
     within(LONG, || {
         let runtime = runtime(1);
-        let release = Arc::new(AtomicBool::new(false));
+        let release = Arc::new(Latch::default());
         let stuck = Arc::new(AtomicUsize::new(0));
         // Of one site: one that is stuck at once, and others that wait before they are.
         let site = |n: u64| {
@@ -222,7 +241,7 @@ fn fibers_of_a_suspect_site_resume_in_blocking_mode() {
                     volt::thread::park();
                 }
                 stuck.fetch_add(1, Ordering::SeqCst);
-                hog(&release);
+                release.wait();
             })
         };
         let fibers: Vec<_> = (0..5).rev().map(site).collect();
@@ -233,8 +252,85 @@ fn fibers_of_a_suspect_site_resume_in_blocking_mode() {
         until("all to be stuck", || stuck.load(Ordering::SeqCst) == 5);
         let seen = total();
         assert_eq!((seen.stalls, seen.hand_offs), (1, 4), "{seen:?}");
+        release.open();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+}
+
+/// Threads of the process whose names begin so.
+#[cfg(target_os = "linux")]
+fn threads_named(start: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+    tasks.filter_map(|task| name(task.unwrap())).filter(|name| name.starts_with(start)).count()
+}
+
+/// Threads do not make them faster: each slows all others down, until every one of them lasts for a period.
+#[test]
+#[cfg(target_os = "linux")]
+fn fibers_that_compute_get_no_threads_of_their_own() {
+    const FIBERS: usize = 300;
+    const PERIOD: Duration = Duration::from_millis(50);
+    within(2 * LONG, || {
+        let runtime = supervised(2).stall_period(Some(PERIOD)).thread_name("computes").build();
+        let runtime = runtime.unwrap();
+        let release = Arc::new(AtomicBool::new(false));
+        let done = Arc::new(AtomicUsize::new(0));
+        let site = |first: bool| {
+            let (release, done) = (Arc::clone(&release), Arc::clone(&done));
+            runtime.go(move || {
+                let begin = Instant::now();
+                while begin.elapsed() < PERIOD / 10 || first && !release.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let mut fibers = vec![site(true)];
+        until("the first to count as stalled", || runtime.stats().total.stalls > 0);
+        fibers.extend((1..FIBERS).map(|_| site(false)));
+        until("the others to have run", || done.load(Ordering::SeqCst) == FIBERS - 1);
+        // A thread that is done stays for seconds.
+        let threads = threads_named("computes-");
+        let (total, sites) = (runtime.stats().total, runtime.handle().blocking_sites());
         release.store(true, Ordering::SeqCst);
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        assert_eq!(total.hand_offs, 0, "{total:?}");
+        // Two workers, a supervisor, a replacement; and some for those that get no processor, which are replaced too.
+        assert!(threads <= 16, "{threads} threads");
+        assert!(sites[0].stalls > 0 && !sites[0].suspect && !sites[0].flagged, "{sites:?}");
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
+/// Beyond that they run like any others: they do not wait for a place, and their workers are replaced.
+#[test]
+fn fibers_of_a_suspect_site_take_no_more_threads_than_blocking_may() {
+    within(LONG, || {
+        const BOUND: u64 = 3;
+        const FIBERS: u64 = 12;
+        let runtime = supervised(1).max_blocking(BOUND as usize).build().unwrap();
+        let release = Arc::new(Latch::default());
+        let stuck = Arc::new(AtomicUsize::new(0));
+        let site = || {
+            let (release, stuck) = (Arc::clone(&release), Arc::clone(&stuck));
+            runtime.go(move || {
+                stuck.fetch_add(1, Ordering::SeqCst);
+                release.wait();
+            })
+        };
+        let total = || runtime.stats().total;
+        let mut fibers = vec![site()];
+        until("the first to count as stalled", || total().stalls == 1);
+        fibers.extend((1..FIBERS).map(|_| site()));
+        until("all to be stuck", || stuck.load(Ordering::SeqCst) as u64 == FIBERS);
+        assert_eq!(total().hand_offs, BOUND);
+        until("those beyond the bound to count as stalled", || total().stalls == FIBERS - BOUND);
+        // Who is in `blocking` has a place of its own.
+        assert_eq!(runtime.go(|| volt::blocking(|| 7)).join().unwrap(), 7);
+        release.open();
+        fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        runtime.shutdown(LONG).unwrap();
     });
 }
 
@@ -243,12 +339,12 @@ fn fibers_of_a_suspect_site_resume_in_blocking_mode() {
 fn a_fiber_in_blocking_mode_joins_one_that_has_not_started() {
     within(LONG, || {
         let runtime = runtime(1);
-        let release = Arc::new(AtomicBool::new(false));
+        let release = Arc::new(Latch::default());
         let site = |sticks: bool| {
             let release = Arc::clone(&release);
             runtime.go(move || {
                 if sticks {
-                    hog(&release);
+                    release.wait();
                 }
                 let fibers: Vec<_> = (0..3).map(|n| volt::go(move || n)).collect();
                 fibers.into_iter().map(|fiber| fiber.join().unwrap()).sum::<i32>()
@@ -259,7 +355,7 @@ fn a_fiber_in_blocking_mode_joins_one_that_has_not_started() {
         assert_eq!(site(false).join().unwrap(), 3);
         let seen = runtime.handle().stats().total;
         assert!(seen.hand_offs >= 1, "{seen:?}");
-        release.store(true, Ordering::SeqCst);
+        release.open();
         stuck.join().unwrap();
     });
 }

@@ -42,6 +42,9 @@ pub(crate) use fork::{is_forked, watch_forks};
 mod lock;
 #[cfg(loom)]
 pub(crate) mod models;
+#[cfg(not(loom))]
+#[cfg_attr(not(any(target_os = "linux", target_os = "android")), path = "os_thread_any.rs")]
+pub(crate) mod os_thread;
 pub(crate) mod random;
 #[cfg(not(loom))]
 mod spin;

@@ -88,7 +88,8 @@ impl Builder {
 
     /// How many fibers may be in [`volt::blocking`](crate::blocking) at the same time, each with a
     /// thread: 512 unless set, at least 1. Those beyond wait for one to return. Threads that replace
-    /// stalled workers do not count.
+    /// stalled workers do not count. As many threads again may run fibers in blocking mode that have not asked for it, as
+    /// [`learn_blocking`](Builder::learn_blocking) says; those beyond start as any others.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {
@@ -129,9 +130,9 @@ impl Builder {
         self
     }
 
-    /// Whether fibers from a place in the code whose fibers have stalled start in blocking mode at
-    /// once, as long as one of them is stuck; and whether calls of [`blocking`](crate::blocking) from a place where they
-    /// return soon keep their worker's core. Both are so unless this says no.
+    /// Whether fibers from a place in the code whose fibers have stalled, their threads asleep in the system, start in
+    /// blocking mode at once, as long as one of them is stuck so; and whether calls of [`blocking`](crate::blocking)
+    /// from a place where they return soon keep their worker's core. Both are so unless this says no.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {
@@ -145,7 +146,8 @@ impl Builder {
         self
     }
 
-    /// Is told of every stall, on the supervisor's thread; a panic in it is printed and ends there.
+    /// Is told of every stall, of a fiber that blocks its thread and of one that computes, on the supervisor's thread; a
+    /// panic in it is printed and ends there.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

@@ -56,12 +56,14 @@ pub(crate) struct Core {
     /// How long a fiber runs here between two scheduling points, in nanoseconds, as the worker
     /// estimated it last: for thieves.
     pub(super) pace: AtomicU64,
+    /// The thread of the worker that has taken the core last, as `OsThread`.
+    pub(super) thread: AtomicU32,
     /// How often a worker has taken the core.
     pub(super) attached: AtomicU64,
     /// How often fibers were taken from here to other queues.
     pub(super) robbed: AtomicU32,
-    /// The spawn site of the fiber that has stalled the worker. Written by the supervisor before the
-    /// worker sees that it is stalled.
+    /// The spawn site of the fiber that has stalled the worker by blocking its thread. Written by the supervisor
+    /// before the worker sees that it is stalled.
     pub(super) stalled_site: AtomicPtr<Location<'static>>,
     /// The call of `blocking` in which the fiber here keeps the core, if it does. A hint for the supervisor.
     pub(super) call: Call,
@@ -115,6 +117,7 @@ impl Core {
             stats: CachePadded::new(Stats::default()),
             pace: AtomicU64::new(tick.average()),
             robbed: AtomicU32::new(0),
+            thread: AtomicU32::new(0),
             attached: AtomicU64::new(0),
             trim_due: AtomicU64::new(Moment::NEVER.as_nanos()),
             stalled_site: AtomicPtr::new(ptr::null_mut()),

@@ -154,6 +154,7 @@ impl Worker<'_> {
         let core = self.shared.cores.get(index);
         core.parker.set_thread();
         self.core.set(core);
+        core.thread.store(self.thread.0, Ordering::Relaxed);
         core.attached.fetch_add(1, Ordering::Relaxed);
         core.set_seat(&raw const self.seat);
         let now = Moment::now();
@@ -299,10 +300,13 @@ impl Worker<'_> {
         }
     }
 
-    /// A fiber of a suspect site runs next: in blocking mode.
+    /// A fiber of a suspect site runs next: in blocking mode, or as any other where as many are as may.
     pub(super) fn begin_blocking_run(&self, fiber: FiberPtr, fresh: bool) {
-        self.run.set(Some(self.shared.sites.begin(fiber.site, fresh, Moment::now())));
-        self.vacate();
+        let run = self.shared.sites.begin(fiber.site, fresh, self.thread, Moment::now());
+        if run.is_some() {
+            self.run.set(run);
+            self.vacate();
+        }
     }
 
     /// It has come to a scheduling point, if there was one.

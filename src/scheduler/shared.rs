@@ -139,7 +139,7 @@ impl Shared {
             drivers: AtomicUsize::new(0),
             starter: OnceLock::new(),
             blocking: Limit::new(config.max_blocking),
-            sites: Sites::new(config.learn_blocking),
+            sites: Sites::new(config.learn_blocking, config.max_blocking),
             brief_calls: BriefCalls::new(),
             watch: Watch::new(config.stall_period)?,
             deadlock_at: AtomicU64::new(u64::MAX),

@@ -1,13 +1,18 @@
 //! Spawn sites whose fibers block their threads unannounced, as far as the supervisor has seen.
 //!
-//! A site is *suspect* from its first stall until none of its fibers is stuck. Fibers of a suspect site
-//! start and go on in blocking mode: their worker hands its core on before it runs them. A site half
-//! of whose fibers stall is *flagged*, and stays suspect. (After ZIO's learned blocking sites.)
+//! A fiber is *stuck* that has kept its thread for a period, if that sleeps then: it is looked at once. One that computes, or
+//! waits for a processor, needs no thread more: each would make all of them slower, and so stalls of the next ones.
+//!
+//! A site is *suspect* from the first of its fibers that is stuck until none is. Fibers of a suspect site
+//! start and go on in blocking mode: their worker hands its core on before it runs them; but no more than
+//! `max_blocking` of all sites together, beyond which they run as any others. A site half
+//! of whose fibers get stuck is *flagged*, and stays suspect. (After ZIO's learned blocking sites.)
 //!
 //! While no site is suspect, which is nearly always, a dispatch pays one load. While some are, it looks at their bits,
 //! and only where its fiber's is among them into the list of sites.
 
 use crate::primitives::clock::Moment;
+use crate::primitives::os_thread::OsThread;
 use crate::primitives::sync::Mutex;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::panic::Location;
@@ -21,6 +26,8 @@ pub(super) type Site = &'static Location<'static>;
 #[derive(Debug)]
 pub(super) struct Sites {
     enabled: bool,
+    /// Runs in blocking mode at the same time.
+    most_runs: usize,
     /// The [`bit`]s of the suspect sites; a copy of what is in `inner`.
     suspects: AtomicU64,
     /// Some of them may become flagged, or not suspect any more, at the next look; a copy too.
@@ -46,9 +53,11 @@ struct Inner {
 struct Record {
     site: Site,
     stalls: u64,
+    /// Those in which the thread slept.
+    blocked: u64,
     /// Fibers started since the site became known, while it was suspect.
     started: u64,
-    /// Workers that are stalled by one of its fibers. Below zero for a moment where a worker is back
+    /// Workers that are stalled by one of its fibers which is stuck. Below zero for a moment where a worker is back
     /// before the supervisor has told of its stall.
     stuck: isize,
     suspect: bool,
@@ -59,12 +68,14 @@ struct Record {
 struct Run {
     id: u64,
     site: Site,
+    thread: OsThread,
     since: Moment,
     /// Counted as a stall already.
+    stalled: bool,
     stuck: bool,
 }
 
-/// A spawn site whose fibers have blocked their workers; see [`Handle::blocking_sites`].
+/// A spawn site whose fibers have stalled their workers; see [`Handle::blocking_sites`].
 ///
 /// [`Handle::blocking_sites`]: crate::runtime::Handle::blocking_sites
 ///
@@ -82,16 +93,19 @@ pub struct BlockingSite {
     pub site: &'static Location<'static>,
     /// How often one of them kept its thread for longer than the supervisor's period.
     pub stalls: u64,
-    /// Its fibers run in blocking mode at present.
+    /// Its fibers run in blocking mode at present, since one of them has kept its thread so while that slept: in a system
+    /// call that blocks, say. One that computes for long makes nobody suspect, where the system tells the two
+    /// apart (Linux does).
     pub suspect: bool,
-    /// And will do so for good, since half of them or more have stalled.
+    /// And will do so for good, since half of them or more have kept a sleeping thread.
     pub flagged: bool,
 }
 
 impl Sites {
-    pub(super) fn new(enabled: bool) -> Sites {
+    pub(super) fn new(enabled: bool, most_runs: usize) -> Sites {
         Sites {
             enabled,
+            most_runs,
             suspects: AtomicU64::new(0),
             changing: AtomicBool::new(false),
             inner: Mutex::default(),
@@ -134,29 +148,39 @@ impl Sites {
         result
     }
 
-    /// A fiber of `site` has stalled its worker.
-    pub(super) fn stalled(&self, site: Site) {
+    /// A fiber of `site` has stalled its worker, and if it `blocks`, is stuck.
+    pub(super) fn stalled(&self, site: Site, blocks: bool) {
         self.change(|inner| {
             let record = inner.record(site);
-            record.stuck += 1;
-            record.stalls += 1;
-            record.suspect |= self.enabled;
+            record.count(blocks);
+            record.stuck += isize::from(blocks);
+            record.suspect |= blocks && self.enabled;
         });
     }
 
-    /// That worker is back.
+    /// The worker of one that was stuck is back.
     pub(super) fn returned(&self, site: Site) {
         self.change(|inner| inner.record(site).stuck -= 1);
     }
 
-    /// A fiber of a suspect site begins to run in blocking mode.
+    /// A fiber of a suspect site begins to run on `thread`, in blocking mode unless as many do as may.
     #[must_use]
-    pub(super) fn begin(&self, site: Site, fresh: bool, now: Moment) -> u64 {
+    pub(super) fn begin(
+        &self,
+        site: Site,
+        fresh: bool,
+        thread: OsThread,
+        now: Moment,
+    ) -> Option<u64> {
         self.change(|inner| {
             inner.record(site).started += u64::from(fresh);
+            if inner.runs.len() >= self.most_runs {
+                return None;
+            }
             inner.next_run += 1;
-            inner.runs.push(Run { id: inner.next_run, site, since: now, stuck: false });
-            inner.next_run
+            let id = inner.next_run;
+            inner.runs.push(Run { id, site, thread, since: now, stalled: false, stuck: false });
+            Some(id)
         })
     }
 
@@ -165,24 +189,31 @@ impl Sites {
         self.change(|inner| inner.runs.retain(|other| other.id != run));
     }
 
-    /// The supervisor's look: counts who is stuck, and clears the sites none of whose fibers is.
-    pub(super) fn look(&self, now: Moment, period: Duration) {
+    /// The supervisor's look: counts who is stuck, and clears the sites none of whose fibers is. `blocks` says whether
+    /// a thread sleeps.
+    pub(super) fn look(&self, now: Moment, period: Duration, blocks: impl Fn(OsThread) -> bool) {
         if self.suspects() == 0 {
             return;
         }
+        // Without the lock: that takes its time, and who waits for the lock sleeps.
+        let long = self.long_runs(now, period).into_iter();
+        let looked_at: Vec<_> = long.map(|(run, thread)| (run, blocks(thread))).collect();
         self.change(|inner| {
+            looked_at.into_iter().for_each(|(run, blocks)| inner.run_stalls(run, blocks));
             let Inner { known, runs, .. } = inner;
-            for run in runs.iter_mut().filter(|run| !run.stuck && now.since(run.since) >= period) {
-                run.stuck = true;
-                let record = known.iter_mut().find(|record| record.site == run.site);
-                record.into_iter().for_each(|record| record.stalls += 1);
-            }
             for record in known.iter_mut().filter(|record| record.suspect) {
-                record.flagged |= record.started >= ENOUGH && 2 * record.stalls >= record.started;
+                record.flagged |= record.started >= ENOUGH && 2 * record.blocked >= record.started;
                 let stuck = runs.iter().any(|run| run.stuck && run.site == record.site);
                 record.suspect = record.flagged || stuck || record.stuck > 0;
             }
         });
+    }
+
+    /// Those that have lasted for `period`, and are not counted yet.
+    fn long_runs(&self, now: Moment, period: Duration) -> Vec<(u64, OsThread)> {
+        let inner = self.inner.lock();
+        let is_long = |run: &&Run| !run.stalled && now.since(run.since) >= period;
+        inner.runs.iter().filter(is_long).map(|run| (run.id, run.thread)).collect()
     }
 
     pub(super) fn report(&self) -> Vec<BlockingSite> {
@@ -203,6 +234,7 @@ impl Inner {
             self.known.push(Record {
                 site,
                 stalls: 0,
+                blocked: 0,
                 started: 0,
                 stuck: 0,
                 suspect: false,
@@ -211,6 +243,24 @@ impl Inner {
             self.known.len() - 1
         });
         &mut self.known[index]
+    }
+
+    /// Unless it is over by now: then it is no stall.
+    fn run_stalls(&mut self, id: u64, blocks: bool) {
+        // They stand in the order of their beginnings.
+        let Ok(place) = self.runs.binary_search_by_key(&id, |run| run.id) else { return };
+        let run = &mut self.runs[place];
+        run.stalled = true;
+        run.stuck = blocks;
+        let site = run.site;
+        self.record(site).count(blocks);
+    }
+}
+
+impl Record {
+    fn count(&mut self, blocks: bool) {
+        self.stalls += 1;
+        self.blocked += u64::from(blocks);
     }
 }
 
@@ -224,23 +274,31 @@ mod tests {
         Moment::from_nanos(millis * 1_000_000)
     }
 
+    fn sites() -> Sites {
+        Sites::new(true, 512)
+    }
+
+    fn begin(sites: &Sites, site: Site, now: Moment) -> u64 {
+        sites.begin(site, true, OsThread(7), now).expect("there is room")
+    }
+
     #[test]
     fn a_site_is_suspect_while_one_of_its_fibers_is_stuck() {
-        let (sites, here) = (Sites::new(true), Location::caller());
+        let (sites, here) = (sites(), Location::caller());
         assert!(!sites.is_suspect(here));
-        sites.stalled(here);
+        sites.stalled(here, true);
         assert!(sites.is_suspect(here));
-        let run = sites.begin(here, true, at(0));
+        let run = begin(&sites, here, at(0));
         sites.returned(here);
-        sites.look(at(99), PERIOD);
+        sites.look(at(99), PERIOD, |_| true);
         assert!(!sites.is_suspect(here), "a run of less than a period is not stuck");
-        sites.stalled(here);
-        sites.look(at(100), PERIOD);
+        sites.stalled(here, true);
+        sites.look(at(100), PERIOD, |_| true);
         sites.returned(here);
-        sites.look(at(101), PERIOD);
+        sites.look(at(101), PERIOD, |_| true);
         assert!(sites.is_suspect(here), "the run in blocking mode is stuck");
         sites.end(run);
-        sites.look(at(102), PERIOD);
+        sites.look(at(102), PERIOD, |_| true);
         assert!(!sites.is_suspect(here));
         assert_eq!(sites.report()[0].stalls, 3);
     }
@@ -248,14 +306,14 @@ mod tests {
     /// A dispatch of theirs would wait for whoever has the lock, on all workers at once.
     #[test]
     fn other_sites_are_told_apart_without_the_lock() {
-        let (sites, here) = (Sites::new(true), Location::caller());
+        let (sites, here) = (sites(), Location::caller());
         let others = [
             Location::caller(),
             Location::caller(),
             Location::caller(), //
         ];
         let other = others.into_iter().find(|other| bit(other) != bit(here)).unwrap();
-        sites.stalled(here);
+        sites.stalled(here, true);
         std::thread::scope(|scope| {
             let ((says, said), sites) = (std::sync::mpsc::channel(), &sites);
             let held = sites.inner.lock();
@@ -269,50 +327,119 @@ mod tests {
 
     #[test]
     fn a_site_that_stalls_half_the_time_is_flagged_for_good() {
-        let (sites, here) = (Sites::new(true), Location::caller());
-        sites.stalled(here);
+        let (sites, here) = (sites(), Location::caller());
+        sites.stalled(here, true);
         let mut now = 0;
         for fiber in 0..ENOUGH {
-            let run = sites.begin(here, true, at(now));
+            let run = begin(&sites, here, at(now));
             now += if fiber % 2 == 0 { 100 } else { 10 };
-            sites.look(at(now), PERIOD);
+            sites.look(at(now), PERIOD, |_| true);
             sites.end(run);
         }
         sites.returned(here);
-        sites.look(at(now), PERIOD);
+        sites.look(at(now), PERIOD, |_| true);
         assert!(sites.report()[0].flagged && sites.is_suspect(here), "{:?}", sites.report());
     }
 
     #[test]
     fn a_worker_may_be_back_before_its_stall_is_told() {
-        let (sites, here) = (Sites::new(true), Location::caller());
+        let (sites, here) = (sites(), Location::caller());
         sites.returned(here);
-        sites.look(at(0), PERIOD);
+        sites.look(at(0), PERIOD, |_| true);
         assert!(!sites.is_suspect(here));
-        sites.stalled(here);
-        sites.look(at(1), PERIOD);
+        sites.stalled(here, true);
+        sites.look(at(1), PERIOD, |_| true);
         assert!(!sites.is_suspect(here));
         assert_eq!(sites.report()[0].stalls, 1);
     }
 
     #[test]
     fn one_that_stalls_less_is_not() {
-        let (sites, here) = (Sites::new(true), Location::caller());
-        sites.stalled(here);
+        let (sites, here) = (sites(), Location::caller());
+        sites.stalled(here, true);
         for _ in 0..2 * ENOUGH {
-            let run = sites.begin(here, true, at(0));
+            let run = begin(&sites, here, at(0));
             sites.end(run);
         }
         sites.returned(here);
-        sites.look(at(0), PERIOD);
+        sites.look(at(0), PERIOD, |_| true);
         assert!(!sites.is_suspect(here));
     }
 
     #[test]
     fn where_learning_is_off_stalls_are_only_counted() {
-        let (sites, here) = (Sites::new(false), Location::caller());
-        sites.stalled(here);
+        let (sites, here) = (Sites::new(false, 512), Location::caller());
+        sites.stalled(here, true);
         assert!(!sites.is_suspect(here));
         assert_eq!(sites.report()[0].stalls, 1);
+    }
+    #[test]
+    fn who_computes_makes_no_site_suspect() {
+        let (sites, here) = (sites(), Location::caller());
+        sites.stalled(here, false);
+        assert!(!sites.is_suspect(here));
+        sites.look(at(0), PERIOD, |_| false);
+        assert_eq!(sites.report()[0].stalls, 1, "it is counted all the same");
+        sites.stalled(here, true);
+        assert!(sites.is_suspect(here), "none that computes, and one that blocks");
+        sites.returned(here);
+        sites.look(at(0), PERIOD, |_| true);
+        assert!(!sites.is_suspect(here));
+    }
+
+    /// Each of them slows the others down, so that all last for long.
+    #[test]
+    fn who_computes_in_blocking_mode_does_not_keep_its_site_suspect() {
+        let (sites, here) = (sites(), Location::caller());
+        sites.stalled(here, true);
+        let runs: Vec<_> = (0..2 * ENOUGH).map(|_| begin(&sites, here, at(0))).collect();
+        let asked = std::cell::Cell::new(0);
+        let computes = |thread: OsThread| {
+            assert_eq!(thread.0, 7);
+            asked.set(asked.get() + 1);
+            false
+        };
+        sites.look(at(99), PERIOD, computes);
+        assert_eq!(asked.get(), 0, "none has lasted for a period");
+        sites.look(at(100), PERIOD, computes);
+        sites.look(at(200), PERIOD, computes);
+        assert_eq!(asked.get(), 2 * ENOUGH, "each is looked at once");
+        assert_eq!(sites.report()[0].stalls, 1 + 2 * ENOUGH);
+        assert!(sites.is_suspect(here), "by the first one, which is stuck");
+        sites.returned(here);
+        sites.look(at(300), PERIOD, computes);
+        assert!(!sites.is_suspect(here) && !sites.report()[0].flagged, "{:?}", sites.report());
+        runs.into_iter().for_each(|run| sites.end(run));
+    }
+
+    /// It was over, and its thread in bed, before anybody knew whether it slept.
+    #[test]
+    fn a_run_that_ends_while_it_is_looked_at_is_no_stall() {
+        let (sites, here) = (sites(), Location::caller());
+        sites.stalled(here, true);
+        let (run, other) = (begin(&sites, here, at(0)), begin(&sites, here, at(50)));
+        sites.look(at(100), PERIOD, |_| {
+            sites.end(run);
+            true
+        });
+        sites.returned(here);
+        sites.look(at(149), PERIOD, |_| true);
+        assert!(!sites.is_suspect(here));
+        assert_eq!(sites.report()[0].stalls, 1);
+        sites.end(other);
+    }
+
+    #[test]
+    fn no_more_run_in_blocking_mode_than_may() {
+        let (sites, here) = (Sites::new(true, 2), Location::caller());
+        let other = Location::caller();
+        sites.stalled(here, true);
+        sites.stalled(other, true);
+        let first = begin(&sites, here, at(0));
+        begin(&sites, other, at(0));
+        assert_eq!(sites.begin(here, true, OsThread(7), at(0)), None, "of all sites together");
+        assert!(sites.is_suspect(here));
+        sites.end(first);
+        begin(&sites, here, at(1));
     }
 }

@@ -7,7 +7,8 @@
 //! a replacement with a core of its own starts. It has then run for three quarters of a period at
 //! least, and for hardly more than one: nobody waits longer behind it. From outside the supervisor
 //! acts only as a thief does, since the stalled fiber may spawn at any instant; it never preempts. At
-//! its next scheduling point the stalled worker rejoins, or retires (`hand_off.rs`).
+//! its next scheduling point the stalled worker rejoins, or retires (`hand_off.rs`). Whether its
+//! thread sleeps when it is found, or computes, makes no difference but for what `sites.rs` learns of it.
 //!
 //! When it wakes, and who decides that besides it, stands in `watch.rs`. Some milliseconds after the poller was left to
 //! nobody it sees to that (`poller_seat.rs`); looks at the workers are a quarter of a period apart all the same.
@@ -23,6 +24,7 @@ use super::shared::Shared;
 use super::watch::{IN_A_PERIOD, LINGER};
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
+use crate::primitives::os_thread::OsThread;
 use crate::primitives::sync::atomic::Ordering;
 use std::panic::Location;
 use std::time::Duration;
@@ -224,7 +226,7 @@ impl Supervisor<'_> {
             self.looks = Looks::NONE;
         }
         self.looked = now;
-        self.shared.sites.look(now, self.period);
+        self.shared.sites.look(now, self.period, blocks);
     }
 
     /// Returns how often it has found that the core moved, or `None` at rest.
@@ -275,13 +277,18 @@ impl Supervisor<'_> {
         let found = core.gate.visit(|| {
             let now = Some(core.moves());
             let fiber = core.running().filter(|_| now == seen.moves)?;
+            // In here, or the worker might be back meanwhile and asleep in its bed.
+            let blocks = blocks(OsThread(core.thread.load(Ordering::Relaxed)));
             core.gate.mark_stalled();
-            core.stalled_site.store(std::ptr::from_ref(fiber.site).cast_mut(), Ordering::Relaxed);
-            Some((fiber.name().map(str::to_owned), fiber.site))
+            if blocks {
+                let site = std::ptr::from_ref(fiber.site).cast_mut();
+                core.stalled_site.store(site, Ordering::Relaxed);
+            }
+            Some((fiber.name().map(str::to_owned), fiber.site, blocks))
         });
-        let Some((name, site)) = found.flatten() else { return };
+        let Some((name, site, blocks)) = found.flatten() else { return };
+        self.shared.sites.stalled(site, blocks);
         self.shared.outside.stalls.add_shared(1);
-        self.shared.sites.stalled(site);
         let replaced = self.put_another_there(core);
         let stall = Stall {
             fiber: name,
@@ -332,6 +339,11 @@ impl Supervisor<'_> {
         self.shared.push_all_to_injector(batch);
         self.shared.forward_mail(core);
     }
+}
+
+/// Does a thread that does not come back block? Where nobody can tell it may.
+fn blocks(thread: OsThread) -> bool {
+    thread.is_asleep().unwrap_or(true)
 }
 
 /// Tells the hook, and `tracing` where the feature is on.

@@ -11,6 +11,7 @@ use super::switch::Post;
 use crate::context::{self, Context};
 use crate::fiber::{self, Batch, FiberPtr, Seat};
 use crate::primitives::clock::Moment;
+use crate::primitives::os_thread::OsThread;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack::AltStack;
 use std::cell::{Cell, UnsafeCell};
@@ -31,6 +32,8 @@ pub(crate) struct Worker<'a> {
     /// The core, while the fiber here is in a call that keeps it; `core` is null then.
     pub(super) kept: Cell<*const Core>,
     pub(super) shared: &'a Shared,
+    /// For the supervisor.
+    pub(super) thread: OsThread,
     /// The worker's own flow, while a fiber runs.
     pub(super) context: UnsafeCell<Context>,
     /// What whoever runs next must do first.
@@ -118,12 +121,14 @@ fn drive(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
 }
 
 impl<'a> Worker<'a> {
+    /// Of the calling thread.
     pub(super) fn new(shared: &'a Shared, deadline: Moment) -> Worker<'a> {
         Worker {
             seat: Seat::new(),
             core: Cell::new(ptr::null()),
             kept: Cell::new(ptr::null()),
             shared,
+            thread: OsThread::current(),
             context: UnsafeCell::new(Context::thread()),
             post: Cell::new(Post::None),
             next: Cell::new(None),

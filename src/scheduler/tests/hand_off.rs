@@ -58,7 +58,7 @@ fn a_core_that_would_be_missed_is_not_taken_back() {
             bench.fill_injector([0]);
             assert_eq!(again(), None, "it comes to run that");
             assert_eq!(bench.find(1), Some(0));
-            shared.sites.stalled(site);
+            shared.sites.stalled(site, true);
             assert_eq!(again(), None, "it would get a thread of its own");
             shared.sites.returned(site);
             shared.poller.rise();

@@ -5,6 +5,8 @@ use super::super::shared::Starter;
 use super::super::supervisor::{Stall, Supervisor};
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;
+#[cfg(target_os = "linux")]
+use crate::primitives::os_thread::OsThread;
 use crate::primitives::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -104,6 +106,40 @@ fn a_stall_is_noticed_after_three_quarters_of_a_period_to_a_whole_one() {
         most = most.max(after);
     }
     assert!(most > PERIOD * 9 / 10, "{most:?}");
+}
+
+/// All other things are the same for one that computes.
+#[test]
+#[cfg(target_os = "linux")]
+fn only_who_sleeps_makes_its_site_suspect() {
+    let (says, said) = std::sync::mpsc::channel();
+    let (ends, end) = std::sync::mpsc::channel::<()>();
+    let sleeper = std::thread::spawn(move || {
+        says.send(OsThread::current()).unwrap();
+        let _ = end.recv();
+    });
+    let sleeping = said.recv().unwrap();
+    while sleeping.is_asleep() != Some(true) {
+        std::thread::yield_now();
+    }
+    for (thread, sleeps) in [(OsThread::current(), false), (sleeping, true), (OsThread(0), true)] {
+        Noted::bench(1, 1, |bench, noted| {
+            let core = bench.core(0);
+            core.thread.store(thread.0, Ordering::Relaxed);
+            bench.looks(Duration::ZERO, PERIOD, Duration::ZERO, &mut |now| {
+                if now.is_zero() {
+                    bench.runs(0);
+                }
+            });
+            let sites = bench.shared.sites.report();
+            assert_eq!((sites[0].stalls, sites[0].suspect), (1, sleeps), "{thread:?}");
+            // Who is back is taken off the list by this.
+            assert_eq!(!core.stalled_site.load(Ordering::Relaxed).is_null(), sleeps);
+            assert_eq!((noted.stalls().len(), noted.started()), (1, vec![1]), "{thread:?}");
+        });
+    }
+    drop(ends);
+    sleeper.join().unwrap();
 }
 
 /// The whole process stood still, for many periods: the next look is late, and finds nobody stalled.

@@ -1,0 +1,65 @@
+//! What the kernel says of a thread of this process: does it sleep?
+//!
+//! Of another thread too, so that who looks on can tell one that blocks from one that computes, or that would and waits for a
+//! processor. Read from `/proc`, which costs some ten microseconds.
+
+/// The kernel's number of a thread; 0 for one that is not known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OsThread(pub(crate) u32);
+
+impl OsThread {
+    pub(crate) fn current() -> OsThread {
+        OsThread(rustix::thread::gettid().as_raw_nonzero().get() as u32)
+    }
+
+    /// Does it wait for something other than a processor? `None` where nobody can tell: the thread has ended, or there is no
+    /// `/proc`.
+    pub(crate) fn is_asleep(self) -> Option<bool> {
+        let stat = std::fs::read(format!("/proc/self/task/{}/stat", self.0)).ok()?;
+        let state = state_in(&stat)?;
+        Some(matches!(state, b'S' | b'D'))
+    }
+}
+
+/// The letter after the thread's name, which stands in parentheses and may have any in it.
+fn state_in(stat: &[u8]) -> Option<u8> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(end + 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn who_computes_is_told_from_who_sleeps() {
+        assert_eq!(OsThread::current().is_asleep(), Some(false), "it asks");
+        let (says, said) = channel();
+        let (ends, end) = channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            says.send(OsThread::current()).unwrap();
+            let _ = end.recv();
+        });
+        let thread = said.recv().unwrap();
+        let start = Instant::now();
+        while thread.is_asleep() != Some(true) {
+            assert!(start.elapsed() < Duration::from_secs(30), "it waits for a message");
+        }
+        drop(ends);
+        sleeper.join().unwrap();
+    }
+
+    #[test]
+    fn of_a_thread_that_is_not_there_nobody_can_tell() {
+        assert_eq!(OsThread(0).is_asleep(), None);
+    }
+
+    #[test]
+    fn a_name_may_look_like_a_state() {
+        assert_eq!(state_in(b"71 (a) S (b) D 1 71) R 1 71"), Some(b'R'));
+        assert_eq!(state_in(b"71 (cut off)"), None);
+        assert_eq!(state_in(b""), None);
+    }
+}
