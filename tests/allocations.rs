@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use volt::runtime::{Builder, Handle, JoinHandle};
 use volt::sync::{Arc, Event};
@@ -163,27 +163,26 @@ fn so_does_what_is_put_away_in_blocking_mode() {
     let before = in_use();
     let fibers = runtime.run(ended_burst);
     // Of one site: one that blocks its thread, and for whose sake the other begins in blocking mode.
-    let release = Arc::new(AtomicBool::new(false));
-    let site = |joins: Vec<JoinHandle<()>>| {
-        let (release, handle) = (Arc::clone(&release), runtime.handle().clone());
+    let (release, released) = std::sync::mpsc::channel();
+    let site = |joins: Vec<JoinHandle<()>>, released: Option<std::sync::mpsc::Receiver<()>>| {
+        let handle = runtime.handle().clone();
         let before = sleeps(&handle);
         runtime.go(move || {
-            let waits = joins.is_empty();
-            // Long enough to be called stalled; and then it is quiet.
-            std::thread::sleep(PERIOD);
-            if !waits {
-                until_it_sleeps(&handle, before);
+            if let Some(released) = released {
+                return released.recv().unwrap();
             }
+            // Long enough for all else to be quiet.
+            std::thread::sleep(PERIOD);
+            until_it_sleeps(&handle, before);
             joins.into_iter().for_each(|fiber| fiber.join().unwrap());
-            until("never released", || !waits || release.load(Ordering::SeqCst));
         })
     };
-    let stuck = site(Vec::new());
+    let stuck = site(Vec::new(), Some(released));
     until("no stall", || runtime.handle().stats().total.stalls > 0);
-    site(fibers).join().unwrap();
+    site(fibers, None).join().unwrap();
     assert!(runtime.handle().stats().total.hand_offs > 0, "not in blocking mode");
     until_few_are_left(KEPT, before);
-    release.store(true, Ordering::SeqCst);
+    release.send(()).unwrap();
     stuck.join().unwrap();
 }
 
