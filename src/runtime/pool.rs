@@ -37,6 +37,7 @@ struct Leaving<'a> {
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let last = self.shared.thread_leaves();
+        self.pool.reap_others();
         self.pool.left.numbers.lock().push(self.number);
         self.pool.left.changed.settle_all().into_iter().for_each(park::wake);
         // Whoever waits for the others does this after all have left.
@@ -162,6 +163,15 @@ impl Pool {
         self.detached.store(true, Ordering::Release);
     }
 
+    /// For a thread that leaves: the next start may be far off, and until it is joined a thread that
+    /// has ended keeps its stack. Not at a shutdown, which counts the threads that have left.
+    fn reap_others(&self) {
+        let mut threads = self.threads.lock();
+        if !threads.closed {
+            self.reap(&mut threads);
+        }
+    }
+
     /// Joins the threads that have ended, of those that have left; waits for none.
     fn reap(&self, threads: &mut Threads) {
         let running = &mut threads.running;
@@ -280,6 +290,38 @@ mod tests {
             let threads = pool.threads.lock();
             assert_eq!((threads.started, threads.running.len()), (1, 0));
         }
+    }
+
+    /// None is started after many have left together: those that leave later join them.
+    #[test]
+    fn threads_that_have_left_are_joined_though_none_is_started() {
+        const MANY: usize = 64;
+        let runtime = Builder::new_current_thread().stall_period(None).build().unwrap();
+        let shared = Arc::clone(&runtime.handle().0);
+        let pool = Arc::<Pool>::default();
+        let release: Vec<_> = (0..MANY)
+            .map(|_| {
+                let (release, released) = channel::<()>();
+                let body = move |_: &Shared| _ = released.recv();
+                pool.start_thread(&shared, |_| "-leaves".to_owned(), body).unwrap();
+                release
+            })
+            .collect();
+        let running = || pool.threads.lock().running.len();
+        assert_eq!(running(), MANY);
+        for (number, release) in release.into_iter().enumerate() {
+            drop(release);
+            let has_ended = |threads: &Threads| {
+                let mut those = threads.running.iter().filter(|(other, _)| *other == number);
+                those.all(|(_, thread)| thread.is_finished())
+            };
+            while !has_ended(&pool.threads.lock()) {
+                thread::yield_now();
+            }
+        }
+        // The last one, and whoever was slow to end.
+        assert!(running() < MANY / 2, "{} threads that have left are not joined", running());
+        assert!(pool.join(Moment::NEVER).is_empty());
     }
 
     /// Who hands a core on waits for nobody else's destructors.
