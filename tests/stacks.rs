@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use volt::runtime::Builder;
+use volt::runtime::{Builder, Runtime};
 
 /// Uses about `bytes` of stack.
 #[inline(never)]
@@ -174,10 +174,9 @@ fn sleeping_workers_give_the_memory_of_their_own_stacks_back() {
     });
 }
 
-/// Builds a runtime, uses many stacks at once, and ends it before any of them is old. A handle stays. The
-/// control blocks are too large to be kept, so there is no news of those.
-fn use_and_end(fibers: usize) -> volt::runtime::Handle {
-    let runtime = Builder::new().workers(2).build().unwrap();
+/// Runs so many fibers until all of them are parked, and ends them: each has a stack of its own. The control
+/// blocks are too large to be kept, so there is no news of those.
+fn all_park_and_end(runtime: &Runtime, fibers: usize) {
     let arrived = Arc::new(AtomicUsize::new(0));
     let parked: Vec<_> = (0..fibers)
         .map(|_| {
@@ -192,6 +191,31 @@ fn use_and_end(fibers: usize) -> volt::runtime::Handle {
     until("all are parked", || arrived.load(Ordering::Relaxed) == fibers);
     parked.iter().for_each(|fiber| fiber.thread().unpark());
     parked.into_iter().for_each(|fiber| fiber.join().unwrap());
+}
+
+/// A worker that gives back what a burst has left can be woken for work all that time, and may be the only
+/// one that looks at sockets: it does so after a few stacks.
+#[test]
+fn who_gives_memory_back_looks_around_in_between() {
+    const FIBERS: usize = 2000;
+    alone("who_gives_memory_back_looks_around_in_between", || {
+        let age = Duration::from_millis(500);
+        let runtime = Builder::new().workers(1).stack_age(age).build().unwrap();
+        let handle = runtime.handle();
+        all_park_and_end(&runtime, FIBERS);
+        let polls = handle.stats().total.polls;
+        let warm = FIBERS - volt::metrics::stacks().trimmed;
+        until_none_has_memory(FIBERS);
+        let polls = handle.stats().total.polls - polls;
+        assert!(polls as usize >= warm / 50, "{polls} looks for {warm} stacks");
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
+/// Builds a runtime, uses many stacks at once, and ends it before any of them is old. A handle stays.
+fn use_and_end(fibers: usize) -> volt::runtime::Handle {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    all_park_and_end(&runtime, fibers);
     let handle = runtime.handle().clone();
     assert!(volt::metrics::stacks().pooled > fibers / 2, "nothing is left to give back");
     runtime.shutdown(LONG).unwrap();

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// Blocks of a batch that is worth its place: what a thread leaves may be less.
 const LEAST: usize = 32;
-/// The most batches that one call of [`trim`] gives back: about a millisecond's worth.
-const TRIM_MOST: usize = 128;
+/// The most batches that one call of [`trim`] gives back: more blocks than its caller gives stacks back meanwhile.
+const TRIM_MOST: usize = 4;
 
 /// The most batches of a size that plain threads add to: no worker need be awake to give them back.
 const OF_PLAIN_THREADS: usize = 32;
@@ -113,7 +113,7 @@ impl Shelf {
     }
 }
 
-/// Gives blocks that have lain here for `age` back to the allocator, some thousands at most.
+/// Gives blocks that have lain here for `age` back to the allocator, some hundreds at most.
 ///
 /// Returns when to call again, `None` if there is nothing left to give back.
 pub(crate) fn trim(now: Moment, age: Duration) -> Option<Moment> {

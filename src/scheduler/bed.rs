@@ -56,7 +56,7 @@ impl Worker<'_> {
         let now = Moment::now();
         self.end_tick(core, now);
         // Before the last look: whoever is told may wake fibers.
-        let look_again = self.look_around();
+        let look_again = self.look_around(now);
         self.ends_vigils(now);
         self.is_no_longer_alone(core);
         shared.idle.park(core.index, self.searching.replace(false));
@@ -202,7 +202,7 @@ impl Worker<'_> {
 
     /// Where there is no supervisor, looks for a deadlock if nothing has run since the last sleep;
     /// otherwise says when to come again for that.
-    fn look_around(&self) -> Option<Duration> {
+    fn look_around(&self, now: Moment) -> Option<Duration> {
         let shared = self.shared;
         if shared.config.stall_period.is_some() || !shared.watches_for_deadlocks() {
             return None;
@@ -213,6 +213,10 @@ impl Worker<'_> {
             self.own().rest = (dispatched, Looks::NONE);
             return (shared.live() != 0).then_some(QUIET);
         }
+        // Who gives memory back comes here many times in a moment.
+        if self.held().trim_due() <= now {
+            return looks.again();
+        }
         let again = looks.next(|| shared.look_for_deadlock());
         self.own().rest.1 = looks;
         again
@@ -222,7 +226,7 @@ impl Worker<'_> {
     /// come again. What their fibers needed in the wheels goes with them.
     pub(super) fn trim_stacks(&self, now: Moment) {
         let core = self.held();
-        let before = Moment::from_nanos(core.trim_due.load(Ordering::Relaxed));
+        let before = core.trim_due();
         let age = self.shared.config.stack_age;
         let own = self.own();
         let due = if before <= now {

@@ -156,6 +156,11 @@ impl Core {
         self.robbed.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// When the worker's idle stacks should give their memory back.
+    pub(super) fn trim_due(&self) -> Moment {
+        Moment::from_nanos(self.trim_due.load(Ordering::Relaxed))
+    }
+
     /// Takes from the worker what it has in mind for `due`; false if that is nothing, or not that any more.
     #[must_use]
     pub(super) fn leave_duty(&self, due: u64) -> bool {

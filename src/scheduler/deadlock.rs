@@ -48,6 +48,11 @@ impl Looks {
         if self.0 < LOOKS {
             self.0 = if look() { self.0 + 1 } else { LOOKS };
         }
+        self.again()
+    }
+
+    /// When the next one is due.
+    pub(super) fn again(self) -> Option<Duration> {
         (self.0 < LOOKS).then(|| QUIET * (1 << self.0))
     }
 }

@@ -287,7 +287,7 @@ impl Shared {
             *due > now || self.idle.is_parked(core.index) || core.gate.is_stalled()
         };
         let all = self.cores.iter().map(|core| {
-            let due = Moment::from_nanos(core.trim_due.load(Ordering::Relaxed));
+            let due = core.trim_due();
             if counts(&due, core) { due } else { Moment::NEVER }
         });
         all.min().unwrap_or(Moment::NEVER)

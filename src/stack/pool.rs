@@ -20,8 +20,9 @@ use std::time::Duration;
 
 /// The most stacks in a batch.
 pub(super) const BATCH: usize = 32;
-/// The most stacks that one call of [`trim`] gives back: a millisecond's worth.
-const TRIM_MOST: usize = 256;
+/// The most stacks that one call of [`trim`] gives back: a tenth of a millisecond's worth. Whoever calls it can be
+/// woken for work meanwhile, or is the only one that looks at sockets.
+const TRIM_MOST: usize = BATCH;
 
 /// Idle stacks of one size, oldest first.
 pub(super) struct Batch {
@@ -131,7 +132,7 @@ pub(super) fn take_cold(size: StackSize) -> Option<Stack> {
     Some(slot.open())
 }
 
-/// Gives back the memory of stacks that have been idle for `age`, at most some hundreds per call.
+/// Gives back the memory of stacks that have been idle for `age`, at most some tens per call.
 ///
 /// Returns when to call again, `None` if there is nothing left to give back.
 pub(crate) fn trim(now: Moment, age: Duration) -> Option<Moment> {

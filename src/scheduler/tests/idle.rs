@@ -1,11 +1,13 @@
 //! Who sleeps, who searches, who is woken.
 
 use super::super::idle::{Idle, Left};
-use super::{Bench, bench, config};
+use super::{Bench, Config, bench, config};
 use crate::driver::Awake;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::scheduler::config::DeadlockHook;
+use crate::scheduler::deadlock::Looks;
 use crate::scheduler::hold_off::TALKS;
 use crate::scheduler::worth::FLOWING;
 use std::time::Duration;
@@ -183,6 +185,26 @@ fn what_was_left_is_in_the_mind_of_whoever_sleeps() {
             let due = bench.core(0).trim_due.load(Ordering::Relaxed);
             assert_eq!(due, after.as_nanos());
         }
+    });
+}
+
+/// It comes to its bed many times in a moment then: the few looks for a deadlock come after that.
+#[test]
+fn who_gives_memory_back_does_not_look_for_a_deadlock_meanwhile() {
+    let config = Config {
+        on_deadlock: Some(DeadlockHook::from(Box::new(|_: &_| ()) as Box<_>)),
+        ..config(1)
+    };
+    bench(config, 0, |bench| {
+        let (worker, trim_due) = (&bench.workers[0], &bench.core(0).trim_due);
+        let looks = |due: Moment| {
+            trim_due.store(due.as_nanos(), Ordering::Relaxed);
+            worker.own().rest = (0, Looks::NONE);
+            worker.park(&|| true);
+            worker.own().rest.1 != Looks::NONE
+        };
+        assert!(!looks(Moment::from_nanos(1)));
+        assert!(looks(Moment::NEVER));
     });
 }
 

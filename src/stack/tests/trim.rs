@@ -63,9 +63,9 @@ fn one_call_gives_back_a_bounded_number() {
         stacks.into_iter().for_each(|stack| cache.push(stack, at(1)));
         assert_eq!(cache.trim(at(20), AGE), None, "all are old");
         assert_eq!(trim(at(20), AGE), Some(at(20)), "more is due at once");
-        assert_eq!(stats().trimmed, 256);
+        assert_eq!(stats().trimmed, 32);
         let calls = (0..100).take_while(|_| trim(at(20), AGE).is_some()).count();
-        assert!(calls <= 3, "{calls}");
+        assert!(calls <= 30, "{calls}");
         assert_eq!((stats().pooled, stats().trimmed), (0, 992));
     });
 }
