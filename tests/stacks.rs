@@ -212,6 +212,31 @@ fn who_gives_memory_back_looks_around_in_between() {
     });
 }
 
+/// A worker that always has something to run gives back what a burst has left, too.
+#[test]
+fn a_worker_that_never_sleeps_gives_memory_back() {
+    const FIBERS: usize = 2000;
+    alone("a_worker_that_never_sleeps_gives_memory_back", || {
+        let age = Duration::from_millis(500);
+        let runtime = Builder::new().workers(1).stack_age(age).build().unwrap();
+        all_park_and_end(&runtime, FIBERS);
+        let left = runtime.run(|| {
+            let start = Instant::now();
+            loop {
+                // But for the one that runs here.
+                let stacks = volt::metrics::stacks();
+                let left = stacks.handed_out - stacks.trimmed - 1;
+                if left == 0 || start.elapsed() > LONG {
+                    return left;
+                }
+                volt::yield_now();
+            }
+        });
+        assert_eq!(left, 0, "of {FIBERS} stacks some have memory");
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
 /// Builds a runtime, uses many stacks at once, and ends it before any of them is old. A handle stays.
 fn use_and_end(fibers: usize) -> volt::runtime::Handle {
     let runtime = Builder::new().workers(2).build().unwrap();

@@ -246,7 +246,8 @@ impl Builder {
         self
     }
 
-    /// How long an idle stack keeps its memory before it goes back to the system: 2 s unless set.
+    /// How long an idle stack keeps its memory before it goes back to the system: 2 s unless set. Longer
+    /// after a burst while all workers are busy: they spend at most a hundredth of their time on that.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

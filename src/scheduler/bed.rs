@@ -27,6 +27,11 @@ const PAYS_TO_WAKE: u64 = 100_000;
 /// for a single one: that costs as much as tens of microseconds of work, and who comes meanwhile is served at once.
 const SHORT: u64 = 50_000;
 
+/// Between two looks after idle memory a worker that goes on does not for so long, nor for so many times as
+/// long as the first has taken.
+pub(super) const OFTEN: Duration = Duration::from_millis(5);
+const TIMES: u32 = 100;
+
 /// What a worker remembers of its last sleep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slept {
@@ -222,9 +227,32 @@ impl Worker<'_> {
         again
     }
 
-    /// Gives back the memory of stacks that have been idle for long, when that is due; says when to
+    /// Gives back some memory of stacks that have been idle for long, when that is due; says when to
     /// come again. What their fibers needed in the wheels goes with them.
     pub(super) fn trim_stacks(&self, now: Moment) {
+        let (_, due) = self.trim_some(now);
+        // Also if it is no news: the one in the poller may have found it due already, and this worker awake.
+        if due != Moment::NEVER {
+            self.shared.driver.earlier_deadline(due);
+        }
+    }
+
+    /// The same for a worker that goes on, at the end of a tick: it may never come to its bed.
+    #[cold]
+    pub(super) fn trim_in_passing(&self) {
+        let now = Moment::now();
+        let (before, due) = self.trim_some(now);
+        // Of what is put off it tells before it sleeps.
+        if due < before {
+            self.shared.driver.earlier_deadline(due);
+        }
+        let end = Moment::now();
+        let rest = OFTEN.max(end.since(now).saturating_mul(TIMES));
+        self.own().trim_turn = end.saturating_add(rest);
+    }
+
+    /// Says when it was due, and when it is now.
+    fn trim_some(&self, now: Moment) -> (Moment, Moment) {
         let core = self.held();
         let before = core.trim_due();
         let age = self.shared.config.stack_age;
@@ -243,10 +271,7 @@ impl Worker<'_> {
             before
         };
         core.trim_due.store(due.as_nanos(), Ordering::Relaxed);
-        // Also if it is no news: the one in the poller may have found it due already, and this worker awake.
-        if due != Moment::NEVER {
-            self.shared.driver.earlier_deadline(due);
-        }
+        (before, due)
     }
 
     /// Have stacks become idle, or blocks, that nobody has in mind yet, here or where a runtime has ended?

@@ -51,7 +51,7 @@ pub(crate) struct Core {
     /// Anyone reads it.
     pub(super) stats: CachePadded<Stats>,
     /// When the worker's idle stacks should give their memory back, in nanoseconds. Written by the
-    /// worker before it sleeps, read by the one in the poller, which wakes it then.
+    /// worker before it sleeps and now and then, read by the one in the poller, which wakes it then.
     pub(super) trim_due: AtomicU64,
     /// How long a fiber runs here between two scheduling points, in nanoseconds, as the worker
     /// estimated it last: for thieves.
@@ -77,6 +77,8 @@ pub(super) struct Own {
     pub(super) rng: Rng,
     pub(super) stacks: Cache,
     pub(super) sampler: Sampler,
+    /// When it looks after idle memory again, if it does not sleep before.
+    pub(super) trim_turn: Moment,
     pub(super) slept: Slept,
     /// Dispatches when it last went to sleep, and its looks for a deadlock since.
     pub(super) rest: (u64, Looks),
@@ -127,6 +129,7 @@ impl Core {
                 rng: Rng::new(seed, index as u64),
                 stacks: Cache::new(size),
                 sampler: Sampler::default(),
+                trim_turn: Moment::from_nanos(0),
                 slept: Slept::NEVER,
                 rest: (0, Looks::NONE),
                 lifo_run: LifoRun::default(),

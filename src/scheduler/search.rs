@@ -327,7 +327,7 @@ impl Worker<'_> {
         self.found_work();
     }
 
-    /// The end of a tick: sockets, timers, estimates. It comes by the clock too, so that fibers that
+    /// The end of a tick: sockets, timers, estimates, idle memory. It comes by the clock too, so that fibers that
     /// run for long do not keep sockets and timers waiting for 128 of them.
     ///
     /// `runs_first` says that nothing else will be taken before slot and ring.
@@ -337,6 +337,9 @@ impl Worker<'_> {
         self.invites(now);
         core.stats.ticks.add(1);
         self.look_at_driver(now, runs_first);
+        if now >= self.own().trim_turn {
+            self.trim_in_passing();
+        }
         self.own().tick.begin(Moment::now(), stamp());
     }
 

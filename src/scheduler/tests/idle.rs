@@ -6,6 +6,7 @@ use crate::driver::Awake;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
+use crate::scheduler::bed::OFTEN;
 use crate::scheduler::config::DeadlockHook;
 use crate::scheduler::deadlock::Looks;
 use crate::scheduler::hold_off::TALKS;
@@ -185,6 +186,26 @@ fn what_was_left_is_in_the_mind_of_whoever_sleeps() {
             let due = bench.core(0).trim_due.load(Ordering::Relaxed);
             assert_eq!(due, after.as_nanos());
         }
+    });
+}
+
+/// It may never sleep, and others wait for it.
+#[test]
+fn who_goes_on_gives_memory_back_at_a_hundredth_of_its_time() {
+    bench(config(1), 0, |bench| {
+        let (worker, trim_due) = (&bench.workers[0], &bench.core(0).trim_due);
+        let looks = || {
+            trim_due.store(1, Ordering::Relaxed);
+            worker.maintain(false);
+            trim_due.load(Ordering::Relaxed) != 1
+        };
+        let start = Moment::now();
+        assert!(looks());
+        assert!(worker.own().trim_turn >= start.saturating_add(OFTEN), "it rests");
+        worker.own().trim_turn = start.saturating_add(DAY);
+        assert!(!looks());
+        worker.own().trim_turn = start;
+        assert!(looks());
     });
 }
 
