@@ -8,6 +8,8 @@
 //! 2. The list only grows, at its head: a slab is complete before the release store that puts it
 //!    there, so readers need an acquire load and nothing else, not even in a signal handler.
 //! 3. A slab counts each slot out once, under its class's lock.
+//! 4. A slot's bit in `open` is set before it has an owner and cleared after it has none: whoever is
+//!    certain to see the owner sees the bit. Kept by `slot`, in `open` and `close`.
 
 use super::error::{Call, StackError};
 use super::guard::{self, Kind};
@@ -16,6 +18,7 @@ use super::size::StackSize;
 use super::slot::{self, Slot, SlotHeader};
 use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use crate::primitives::sync::{Mutex, OnceLock};
+use crate::util::bitmap::Bitmap;
 use rustix::io::Errno;
 use std::array;
 use std::ptr::{self, NonNull};
@@ -28,10 +31,13 @@ const MOST_BYTES: usize = if cfg!(target_pointer_width = "64") { 32 << 30 } else
 /// populated at once.
 const MOST_BYTES_SPLIT: usize = 16 << 20;
 
-struct Slab {
+#[derive(Debug)]
+pub(super) struct Slab {
     base: NonNull<u8>,
     size: StackSize,
     slots: usize,
+    /// The slots that are a `Stack`. The others have no header, and to look for one would give them a page.
+    open: Bitmap,
     /// The slab that was the head of the list before this one. Constant once published.
     next: *const Slab,
 }
@@ -44,7 +50,28 @@ impl Slab {
         // SAFETY: the caller's promise.
         unsafe { self.base.add(index * self.size.slot_bytes()) }
     }
+
+    pub(super) fn size(&self) -> StackSize {
+        self.size
+    }
+
+    /// The slot at `base`, which is one of this slab, has a header from now on.
+    pub(super) fn opens(&self, base: NonNull<u8>) {
+        self.open.set(self.index(base));
+    }
+
+    /// It has none any more, and no owner.
+    pub(super) fn closes(&self, base: NonNull<u8>) {
+        self.open.clear(self.index(base));
+    }
+
+    fn index(&self, base: NonNull<u8>) -> usize {
+        (base.as_ptr() as usize - self.base.as_ptr() as usize) / self.size.slot_bytes()
+    }
 }
+
+// SAFETY: constant once published, but for the bitmap, which any thread may change.
+unsafe impl Sync for Slab {}
 
 /// What a class's lock protects.
 struct Growth {
@@ -52,7 +79,7 @@ struct Growth {
     /// How many slots of `slab` are out; the next is at this index.
     used: usize,
     /// Slots whose guard was refused: out, but never handed on.
-    refused: Vec<NonNull<u8>>,
+    refused: Vec<(&'static Slab, NonNull<u8>)>,
     /// How many slots the next slab should have.
     next_slots: usize,
 }
@@ -92,7 +119,7 @@ fn slabs() -> &'static Slabs {
 pub(super) fn take(size: StackSize) -> Result<Slot, StackError> {
     let all = slabs();
     let class = &all.classes[size.class()];
-    let base = all.next_slot(&mut class.lock(), size)?;
+    let (slab, base) = all.next_slot(&mut class.lock(), size)?;
     // The lock is free again: the guard is a system call on memory that is ours alone.
     // SAFETY: the slot was just counted out (invariant 3), so nobody uses it.
     match unsafe { guard::install(base, size.guard_bytes()) } {
@@ -100,19 +127,23 @@ pub(super) fn take(size: StackSize) -> Result<Slot, StackError> {
             all.split.store(kind == Kind::Protection, Ordering::Relaxed);
             all.taken.fetch_add(1, Ordering::Relaxed);
             // SAFETY: a slot of a slab, guarded, counted out once.
-            Ok(unsafe { Slot::new(base, size) })
+            Ok(unsafe { Slot::new(base, slab) })
         }
         Err(error) => {
-            class.lock().refused.push(base);
+            class.lock().refused.push((slab, base));
             Err(StackError::new(size, Call::Guard, error))
         }
     }
 }
 
 impl Slabs {
-    fn next_slot(&self, growth: &mut Growth, size: StackSize) -> Result<NonNull<u8>, StackError> {
-        if let Some(base) = growth.refused.pop() {
-            return Ok(base);
+    fn next_slot(
+        &self,
+        growth: &mut Growth,
+        size: StackSize,
+    ) -> Result<(&'static Slab, NonNull<u8>), StackError> {
+        if let Some(refused) = growth.refused.pop() {
+            return Ok(refused);
         }
         let slab = match growth.slab {
             Some(slab) if growth.used < slab.slots => slab,
@@ -120,7 +151,7 @@ impl Slabs {
         };
         growth.used += 1;
         // SAFETY: just compared, or a new slab, which has at least one slot.
-        Ok(unsafe { slab.slot(growth.used - 1) })
+        Ok((slab, unsafe { slab.slot(growth.used - 1) }))
     }
 
     /// Maps the class's next slab; smaller ones, down to one slot, if the system has no room.
@@ -139,7 +170,8 @@ impl Slabs {
                 }
             }
         };
-        let slab = self.publish(Slab { base, size, slots, next: ptr::null() });
+        let slab =
+            self.publish(Slab { base, size, slots, open: Bitmap::new(slots), next: ptr::null() });
         (growth.slab, growth.used, growth.next_slots) = (Some(slab), 0, slots * 2);
         Ok(slab)
     }
@@ -212,17 +244,14 @@ pub(super) fn find(address: usize) -> Option<Found> {
 
 /// Calls `f` with every owner in `domain` of a slot, until it returns false.
 ///
-/// Owners come and go meanwhile; it is the caller who sees to it that those in `domain` do not.
+/// Looks at stacks with memory only, however many slots were ever used. Owners come and go meanwhile; it
+/// is the caller who sees to it that those in `domain` do not.
 pub(crate) fn each_owner(domain: *const (), mut f: impl FnMut(NonNull<()>) -> bool) {
     let Some(all) = SLABS.get() else { return };
     let mut next: *const Slab = all.head.load(Ordering::Acquire);
     // SAFETY: as in `find`.
     while let Some(slab) = unsafe { next.as_ref() } {
-        let growth = all.classes[slab.size.class()].lock();
-        let newest = growth.slab.is_some_and(|newest| ptr::eq(newest, slab));
-        let used = if newest { growth.used } else { slab.slots };
-        drop(growth);
-        for index in 0..used {
+        for index in slab.open.iter() {
             // SAFETY: below `slots`.
             let header = unsafe { slot::header_of(slab.slot(index), slab.size) };
             // SAFETY: the header of a slot of this slab.

@@ -14,6 +14,7 @@
 //!    sets of the cache: coloured, a round over 1,000 fibers is three times as fast.
 
 use super::size::StackSize;
+use super::slab::Slab;
 use super::{memory, pool};
 use crate::primitives::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::primitives::{prefetch, prefetch_lines};
@@ -35,8 +36,9 @@ pub(crate) struct SlotHeader {
     owner: AtomicPtr<()>,
     /// To whom the owner belongs; says so before the owner is looked at. Written with the owner.
     domain: AtomicPtr<()>,
-    /// Written by [`Slot::open`], constant as long as there is a `Stack`.
+    /// Written by [`Slot::open`], constant as long as there is a `Stack`; so is the next one.
     size: StackSize,
+    slab: &'static Slab,
     /// No page but the topmost was resident when this stack was handed out, so its high-water
     /// mark can be read. Set by [`Stack::trim`], taken by `usage`.
     trimmed: AtomicBool,
@@ -108,7 +110,7 @@ pub(super) fn header_of(base: NonNull<u8>, size: StackSize) -> NonNull<SlotHeade
 #[must_use = "a dropped slot is lost"]
 pub(super) struct Slot {
     base: NonNull<u8>,
-    size: StackSize,
+    slab: &'static Slab,
 }
 
 // SAFETY: a slot is plain memory with one owner (invariant 2 of the room), on no thread in particular.
@@ -116,22 +118,25 @@ unsafe impl Send for Slot {}
 
 impl Slot {
     /// # Safety
-    /// `base` is a slot of `size` of a slab, guarded, and nobody else holds it.
-    pub(super) unsafe fn new(base: NonNull<u8>, size: StackSize) -> Slot {
-        Slot { base, size }
+    /// `base` is a slot of `slab`, guarded, and nobody else holds it.
+    pub(super) unsafe fn new(base: NonNull<u8>, slab: &'static Slab) -> Slot {
+        Slot { base, slab }
     }
 
     /// Writes the header; the first touch of a slot without pages.
     pub(super) fn open(self) -> Stack {
-        let header = header_of(self.base, self.size);
+        let size = self.slab.size();
+        let header = header_of(self.base, size);
         let content = header.as_ptr();
         // SAFETY: the header lies in this slot, aligned (invariant 4 of the room), and the slot is
         // ours alone (2), but for those who look at owners: the memory is zero, or was a header.
         unsafe {
             (*content).owner.store(ptr::null_mut(), Ordering::Relaxed);
-            (&raw mut (*content).size).write(self.size);
+            (&raw mut (*content).size).write(size);
+            (&raw mut (*content).slab).write(self.slab);
             (&raw mut (*content).trimmed).write(AtomicBool::new(false));
         }
+        self.slab.opens(self.base);
         Stack(header)
     }
 }
@@ -237,12 +242,13 @@ impl Stack {
     ///
     /// A refusal (locked memory) is no error: the slot is as good, its pages just stay.
     pub(super) fn close(self) -> Slot {
-        let (base, size) = (self.base(), self.size());
+        let (base, size, slab) = (self.base(), self.size(), self.header().slab);
         let _ = self.into_raw();
+        slab.closes(base);
         // SAFETY: the handle is gone, so nobody uses the slot (invariant 2 of the room), and a
         // `Slot`'s header is not relied upon (3).
         let _ = unsafe { memory::discard(base.add(size.guard_bytes()), size.usable_bytes()) };
-        Slot { base, size }
+        Slot { base, slab }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A set of small numbers that many threads change at once, of any width.
 //!
-//! Used by the scheduler's idle set: bit `i` says that worker `i` is parked and may be claimed by
+//! Used for the slots of a slab that have memory, and by the scheduler's idle set: bit `i` says that worker `i` is parked and may be claimed by
 //! whoever has work for it. Lowest first, so that under light load the same few workers stay warm.
 //!
 //! Invariants:
@@ -65,6 +65,18 @@ impl Bitmap {
     pub(crate) fn is_set(&self, i: usize) -> bool {
         let (word, mask) = self.locate(i);
         word.load(Ordering::Acquire) & mask != 0
+    }
+
+    /// The bits that are set, lowest first; those of a word as they are when it is come to.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(index, word)| {
+            let mut left = word.load(Ordering::Acquire);
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(index * WORD_BITS + bit)
+            })
+        })
     }
 
     #[cfg(test)]
@@ -161,6 +173,7 @@ mod tests {
                 prop_assert_eq!(bitmap.count(), model.len());
                 prop_assert_eq!(bitmap.any(), !model.is_empty());
                 prop_assert!((0..bits).all(|i| bitmap.is_set(i) == model.contains(&i)));
+                prop_assert!(bitmap.iter().eq(model.iter().copied()));
             }
         }
     }

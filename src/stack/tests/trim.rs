@@ -1,7 +1,7 @@
 //! Memory that goes back by age.
 
 use super::*;
-use crate::stack::{stats, trim};
+use crate::stack::{each_owner, stats, trim};
 use std::time::Duration;
 
 const AGE: Duration = Duration::from_secs(10);
@@ -78,5 +78,39 @@ fn a_stack_that_joins_a_batch_makes_it_young() {
         stacks.into_iter().for_each(|(stack, now)| cache.push(stack, now));
         assert_eq!(trim(at(12), AGE), Some(at(15)));
         assert_eq!(stats().pooled, 2);
+    });
+}
+
+/// There may have been a million at once, long ago.
+#[test]
+fn who_looks_for_owners_leaves_stacks_without_memory_alone() {
+    alone("trim::who_looks_for_owners_leaves_stacks_without_memory_alone", &[], || {
+        let domain = 0_u8;
+        let domain: *const () = (&raw const domain).cast();
+        let owners = || {
+            let mut owners = Vec::new();
+            each_owner(domain, |owner| {
+                owners.push(owner.addr().get());
+                true
+            });
+            owners.sort_unstable();
+            owners
+        };
+        let set_owner = |stack: &Stack, owner: usize| {
+            stack.header().set_owner_of(std::ptr::without_provenance_mut(owner), domain);
+        };
+        let stacks: Vec<Stack> = (1..=200).map(|_| new_stack(size(64))).collect();
+        stacks.iter().zip(1..).for_each(|(stack, owner)| set_owner(stack, owner));
+        assert_eq!(owners(), (1..=200).collect::<Vec<_>>());
+        let found: Vec<_> = stacks.iter().map(found).collect();
+        let left = stacks.into_iter().nth(70).unwrap();
+        assert_eq!(owners(), [71]);
+        let has_memory = |found: &&Found| resident(found).contains(&true);
+        assert_eq!(found.iter().filter(has_memory).count(), 1);
+        drop(left);
+        let again = new_stack(size(64));
+        assert_eq!(owners(), [0; 0], "idle");
+        set_owner(&again, 7);
+        assert_eq!(owners(), [7]);
     });
 }
