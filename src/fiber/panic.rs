@@ -8,10 +8,11 @@ use std::io::Write;
 /// Puts a line with the fiber's name and spawn site before what the current panic hook prints.
 ///
 /// Once per process. A hook that the program sets later replaces it, one set earlier is called. A thread that is panicking
-/// must not: then whoever is the next to ask does.
+/// must not: then whoever is the next to ask does. No thread of volt's own asks: it would wait for a hook that is running, which
+/// may wait for its fibers.
 pub(crate) fn install_hook() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
-    if thread::panicking() {
+    if INSTALLED.get().is_some() || thread::panicking() {
         return;
     }
     INSTALLED.get_or_init(|| {

@@ -309,6 +309,7 @@ pub(crate) fn begin_to_block(reason: &str) {
 fn hand_off(fiber: FiberPtr, reason: &str) {
     // SAFETY: the calling fiber, on its worker.
     if unsafe { scheduler::holds_core() } {
+        check_process();
         check_stack(fiber, reason);
     }
     // SAFETY: as above.

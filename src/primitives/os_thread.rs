@@ -13,11 +13,15 @@ impl OsThread {
     }
 
     /// Does it wait for something other than a processor? `None` where nobody can tell: the thread has ended, or there is no
-    /// `/proc`.
+    /// `/proc`. Not as far as is known, where there are no descriptors left to ask with.
     pub(crate) fn is_asleep(self) -> Option<bool> {
-        let stat = std::fs::read(format!("/proc/self/task/{}/stat", self.0)).ok()?;
-        let state = state_in(&stat)?;
-        Some(matches!(state, b'S' | b'D'))
+        match std::fs::read(format!("/proc/self/task/{}/stat", self.0)) {
+            Ok(stat) => Some(matches!(state_in(&stat)?, b'S' | b'D')),
+            Err(error) => {
+                let none_left = [libc::EMFILE, libc::ENFILE].map(Some);
+                none_left.contains(&error.raw_os_error()).then_some(false)
+            }
+        }
     }
 }
 

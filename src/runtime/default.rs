@@ -3,6 +3,7 @@
 use super::builder::Builder;
 use super::join::JoinHandle;
 use super::runtime::Runtime;
+use crate::fiber;
 use crate::primitives::sync::OnceLock;
 use crate::scheduler::{Shared, SpawnOptions, Target};
 use std::io;
@@ -15,6 +16,11 @@ use std::io;
 /// refuses threads.
 pub(super) fn default_runtime() -> &'static Runtime {
     static DEFAULT: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = DEFAULT.get() {
+        // It may have been built by a thread that was panicking.
+        fiber::install_hook();
+        return runtime;
+    }
     DEFAULT.get_or_init(|| {
         from_environment()
             .and_then(Builder::build)

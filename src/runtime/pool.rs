@@ -1,6 +1,6 @@
 //! The worker threads of a runtime: start, and leave.
 
-use crate::fiber::{self, Waiters};
+use crate::fiber::Waiters;
 use crate::park::{self, Parking, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
@@ -111,11 +111,7 @@ impl Pool {
 
     fn start_supervisor(self: &Arc<Pool>, shared: &Arc<Shared>) -> io::Result<()> {
         let Some(period) = shared.config.stall_period else { return Ok(()) };
-        let body = move |shared: &Shared| {
-            // Where the runtime was built by a thread that panics. Whoever runs fibers should not wait for its hook to return.
-            fiber::install_hook();
-            scheduler::supervise(shared, period);
-        };
+        let body = move |shared: &Shared| scheduler::supervise(shared, period);
         self.start_thread(shared, |_| "-supervisor".to_owned(), body)
     }
 

@@ -4,7 +4,7 @@
 //! them (`poller_seat.rs`). But where a worker comes back to the poller again and again and finds few each time, all ready,
 //! it does it all, while others sleep: four connections between fibers of one program took 8.9 us a message and answer on
 //! two workers, and take 6.6 (Tokio 6.0, Zen 5). Whether the processors that others would run on are free only the
-//! system knows. So it is tried (`trial.rs`), where the poller's worker has hardly slept and another one sleeps or searches: that is woken for
+//! system knows. So it is tried (`trial.rs`), where the poller's worker has hardly slept and no other runs fibers, or one sleeps: that is woken for
 //! few too, but not for a single one.
 //!
 //! A server whose clients are on the same processors has nothing to gain. HTTP over 50 connections, where it was always done so: 5.2 ->

@@ -29,7 +29,7 @@ const SHORT: u64 = 50_000;
 
 /// Between two looks after idle memory a worker that goes on does not for so long, nor for so many times as
 /// long as the first has taken.
-pub(super) const OFTEN: Duration = Duration::from_millis(5);
+const OFTEN: Duration = Duration::from_millis(5);
 const TIMES: u32 = 100;
 
 /// What a worker remembers of its last sleep.
@@ -39,6 +39,11 @@ pub(super) struct Slept {
     time: Option<Duration>,
     /// Dispatches by then.
     dispatched: u64,
+}
+
+/// How long a worker that goes on leaves idle memory alone after it has looked after it for so long.
+pub(super) fn rest_after(took: Duration) -> Duration {
+    OFTEN.max(took.saturating_mul(TIMES))
 }
 
 impl Slept {
@@ -142,7 +147,10 @@ impl Worker<'_> {
         let timeout = look_again.into_iter().chain(shared.config.park_timeout).min();
         let Some(mut role) = shared.poller.role(|| shared.driver.try_role()) else {
             let left = (self.deadline != Moment::NEVER).then(|| self.deadline.since(now));
-            core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
+            // Where more is to be given back it would be woken at once.
+            if core.trim_due() > now {
+                core.parker.sleep_on_thread(timeout.into_iter().chain(left).min());
+            }
             self.leave_bed(false);
             let at = Moment::now();
             self.own().socket_vigils.sleeps_elsewhere(at.since(now));
@@ -232,7 +240,7 @@ impl Worker<'_> {
     pub(super) fn trim_stacks(&self, now: Moment) {
         let (_, due) = self.trim_some(now);
         // Also if it is no news: the one in the poller may have found it due already, and this worker awake.
-        if due != Moment::NEVER {
+        if due != Moment::NEVER && due > now {
             self.shared.driver.earlier_deadline(due);
         }
     }
@@ -247,8 +255,7 @@ impl Worker<'_> {
             self.shared.driver.earlier_deadline(due);
         }
         let end = Moment::now();
-        let rest = OFTEN.max(end.since(now).saturating_mul(TIMES));
-        self.own().trim_turn = end.saturating_add(rest);
+        self.own().trim_turn = end.saturating_add(rest_after(end.since(now)));
     }
 
     /// Says when it was due, and when it is now.

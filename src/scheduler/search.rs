@@ -336,10 +336,11 @@ impl Worker<'_> {
         self.end_tick(core, now);
         self.invites(now);
         core.stats.ticks.add(1);
-        self.look_at_driver(now, runs_first);
+        // Before the sockets: who has an answer should not wait for it.
         if now >= self.own().trim_turn {
             self.trim_in_passing();
         }
+        self.look_at_driver(now, runs_first);
         self.own().tick.begin(Moment::now(), stamp());
     }
 

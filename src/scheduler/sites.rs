@@ -1,6 +1,6 @@
 //! Spawn sites whose fibers block their threads unannounced, as far as the supervisor has seen.
 //!
-//! A fiber is *stuck* that has kept its thread for a period, if that sleeps then: it is looked at once. One that computes, or
+//! A fiber is *stuck* that has kept its thread for a period, if that sleeps at one of the next looks. One that computes, or
 //! waits for a processor, needs no thread more: each would make all of them slower, and so stalls of the next ones.
 //!
 //! A site is *suspect* from the first of its fibers that is stuck until none is. Fibers of a suspect site
@@ -20,6 +20,10 @@ use std::time::Duration;
 
 /// Fibers of a suspect site that are started before the site can be flagged.
 const ENOUGH: u64 = 64;
+
+/// Runs in blocking mode at which the supervisor looks at a time, and how often at each.
+const AT_A_TIME: usize = 16;
+const LOOKS: u32 = 4;
 
 pub(super) type Site = &'static Location<'static>;
 
@@ -70,8 +74,8 @@ struct Run {
     site: Site,
     thread: OsThread,
     since: Moment,
-    /// Counted as a stall already.
-    stalled: bool,
+    /// How often it was found to last for long.
+    looks: u32,
     stuck: bool,
 }
 
@@ -152,10 +156,16 @@ impl Sites {
     pub(super) fn stalled(&self, site: Site, blocks: bool) {
         self.change(|inner| {
             let record = inner.record(site);
-            record.count(blocks);
-            record.stuck += isize::from(blocks);
-            record.suspect |= blocks && self.enabled;
+            record.stalls += 1;
+            if blocks {
+                record.blocks(self.enabled);
+            }
         });
+    }
+
+    /// One that has stalled its worker, and did not block then, does now.
+    pub(super) fn blocks(&self, site: Site) {
+        self.change(|inner| inner.record(site).blocks(self.enabled));
     }
 
     /// The worker of one that was stuck is back.
@@ -179,7 +189,7 @@ impl Sites {
             }
             inner.next_run += 1;
             let id = inner.next_run;
-            inner.runs.push(Run { id, site, thread, since: now, stalled: false, stuck: false });
+            inner.runs.push(Run { id, site, thread, since: now, looks: 0, stuck: false });
             Some(id)
         })
     }
@@ -209,11 +219,13 @@ impl Sites {
         });
     }
 
-    /// Those that have lasted for `period`, and are not counted yet.
+    /// Some of those that have lasted for `period` and may be stuck.
     fn long_runs(&self, now: Moment, period: Duration) -> Vec<(u64, OsThread)> {
         let inner = self.inner.lock();
-        let is_long = |run: &&Run| !run.stalled && now.since(run.since) >= period;
-        inner.runs.iter().filter(is_long).map(|run| (run.id, run.thread)).collect()
+        let is_long =
+            |run: &&Run| !run.stuck && run.looks < LOOKS && now.since(run.since) >= period;
+        let long = inner.runs.iter().filter(is_long).take(AT_A_TIME);
+        long.map(|run| (run.id, run.thread)).collect()
     }
 
     pub(super) fn report(&self) -> Vec<BlockingSite> {
@@ -250,17 +262,21 @@ impl Inner {
         // They stand in the order of their beginnings.
         let Ok(place) = self.runs.binary_search_by_key(&id, |run| run.id) else { return };
         let run = &mut self.runs[place];
-        run.stalled = true;
+        let (site, first) = (run.site, run.looks == 0);
+        run.looks += 1;
         run.stuck = blocks;
-        let site = run.site;
-        self.record(site).count(blocks);
+        let record = self.record(site);
+        record.stalls += u64::from(first);
+        record.blocked += u64::from(blocks);
     }
 }
 
 impl Record {
-    fn count(&mut self, blocks: bool) {
-        self.stalls += 1;
-        self.blocked += u64::from(blocks);
+    /// A worker is stalled by one of its fibers that is stuck.
+    fn blocks(&mut self, enabled: bool) {
+        self.blocked += 1;
+        self.stuck += 1;
+        self.suspect |= enabled;
     }
 }
 
@@ -402,8 +418,9 @@ mod tests {
         sites.look(at(99), PERIOD, computes);
         assert_eq!(asked.get(), 0, "none has lasted for a period");
         sites.look(at(100), PERIOD, computes);
-        sites.look(at(200), PERIOD, computes);
-        assert_eq!(asked.get(), 2 * ENOUGH, "each is looked at once");
+        assert_eq!(asked.get(), AT_A_TIME as u64);
+        (0..99).for_each(|_| sites.look(at(200), PERIOD, computes));
+        assert_eq!(asked.get(), 2 * ENOUGH * u64::from(LOOKS), "each a few times");
         assert_eq!(sites.report()[0].stalls, 1 + 2 * ENOUGH);
         assert!(sites.is_suspect(here), "by the first one, which is stuck");
         sites.returned(here);

@@ -21,6 +21,7 @@ use super::brief::CallSite;
 use super::core::Core;
 use super::deadlock::Looks;
 use super::shared::Shared;
+use super::sites::Site;
 use super::watch::{IN_A_PERIOD, LINGER};
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
@@ -82,6 +83,8 @@ pub(super) struct Supervisor<'a> {
     shared: &'a Shared,
     period: Duration,
     seen: Vec<Seen>,
+    /// The cores whose workers have stalled, and do not block as far as was seen.
+    computing: Vec<usize>,
     /// The last look, and the last one since which something had run.
     looked: Moment,
     active: Option<Moment>,
@@ -103,6 +106,7 @@ impl<'a> Supervisor<'a> {
             shared,
             period,
             seen: Vec::new(),
+            computing: Vec::new(),
             looked: Moment::default(),
             active: None,
             looks: Looks::NONE,
@@ -226,7 +230,25 @@ impl Supervisor<'_> {
             self.looks = Looks::NONE;
         }
         self.looked = now;
+        self.look_at_computing();
         self.shared.sites.look(now, self.period, blocks);
+    }
+
+    /// Whoever had no processor when it was found, or computed first, may block by now.
+    fn look_at_computing(&mut self) {
+        let shared = self.shared;
+        self.computing.retain(|&index| {
+            let core = shared.cores.get(index);
+            let found = core.gate.visit(|| {
+                let fiber = core.running().filter(|_| core.gate.is_stalled())?;
+                Some((fiber.site, notes_if_blocked(core, fiber.site)))
+            });
+            let Some((site, blocks)) = found.flatten() else { return false };
+            if blocks {
+                shared.sites.blocks(site);
+            }
+            !blocks
+        });
     }
 
     /// Returns how often it has found that the core moved, or `None` at rest.
@@ -277,16 +299,14 @@ impl Supervisor<'_> {
         let found = core.gate.visit(|| {
             let now = Some(core.moves());
             let fiber = core.running().filter(|_| now == seen.moves)?;
-            // In here, or the worker might be back meanwhile and asleep in its bed.
-            let blocks = blocks(OsThread(core.thread.load(Ordering::Relaxed)));
+            let blocks = notes_if_blocked(core, fiber.site);
             core.gate.mark_stalled();
-            if blocks {
-                let site = std::ptr::from_ref(fiber.site).cast_mut();
-                core.stalled_site.store(site, Ordering::Relaxed);
-            }
             Some((fiber.name().map(str::to_owned), fiber.site, blocks))
         });
         let Some((name, site, blocks)) = found.flatten() else { return };
+        if !blocks {
+            self.computing.push(core.index);
+        }
         self.shared.sites.stalled(site, blocks);
         self.shared.outside.stalls.add_shared(1);
         let replaced = self.put_another_there(core);
@@ -339,6 +359,16 @@ impl Supervisor<'_> {
         self.shared.push_all_to_injector(batch);
         self.shared.forward_mail(core);
     }
+}
+
+/// Does the worker's fiber of `site` block its thread? Asked in its gate, or it might be back meanwhile and asleep in its bed. For
+/// that case it finds there which site is told that it is.
+fn notes_if_blocked(core: &Core, site: Site) -> bool {
+    let blocks = blocks(OsThread(core.thread.load(Ordering::Relaxed)));
+    if blocks {
+        core.stalled_site.store(std::ptr::from_ref(site).cast_mut(), Ordering::Relaxed);
+    }
+    blocks
 }
 
 /// Does a thread that does not come back block? Where nobody can tell it may.

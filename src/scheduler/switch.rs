@@ -78,7 +78,8 @@ pub(crate) unsafe fn yield_now(fiber: FiberPtr) {
     if !worker.goes_on_alone(fiber) {
         // All others are copies of fibers that run in the parent.
         if primitives::is_forked() {
-            worker.set_running(Some(fiber));
+            // By no gate: who was in there at the fork never leaves it here.
+            worker.seat.set_current(Some(fiber));
             return thread::yield_now();
         }
         if let Some(core) = worker.core() {

@@ -100,7 +100,7 @@ impl Instant {
     }
 
     /// `self + duration`; `None` where [`std::time`] has none. What is further away than the clock's range, 584 years, is taken
-    /// for the end of it.
+    /// for the end of it, and is no further away from there on.
     ///
     /// ```
     /// use volt::time::{Duration, Instant};

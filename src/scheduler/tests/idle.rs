@@ -6,7 +6,7 @@ use crate::driver::Awake;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
-use crate::scheduler::bed::OFTEN;
+use crate::scheduler::bed::rest_after;
 use crate::scheduler::config::DeadlockHook;
 use crate::scheduler::deadlock::Looks;
 use crate::scheduler::hold_off::TALKS;
@@ -201,12 +201,15 @@ fn who_goes_on_gives_memory_back_at_a_hundredth_of_its_time() {
         };
         let start = Moment::now();
         assert!(looks());
-        assert!(worker.own().trim_turn >= start.saturating_add(OFTEN), "it rests");
+        assert!(worker.own().trim_turn >= start.saturating_add(rest_after(Duration::ZERO)));
         worker.own().trim_turn = start.saturating_add(DAY);
         assert!(!looks());
         worker.own().trim_turn = start;
         assert!(looks());
     });
+    for took in [1, 10, 1_000].map(Duration::from_micros) {
+        assert!(rest_after(took) >= 100 * took && rest_after(took) >= Duration::from_millis(5));
+    }
 }
 
 /// It comes to its bed many times in a moment then: the few looks for a deadlock come after that.
