@@ -138,6 +138,24 @@ fn only_who_sleeps_makes_its_site_suspect() {
             assert_eq!((noted.stalls().len(), noted.started()), (1, vec![1]), "{thread:?}");
         });
     }
+    // It computed first, or had no processor.
+    Noted::bench(1, 1, |bench, _| {
+        let (core, mut supervisor) = (bench.core(0), Supervisor::new(bench.shared, PERIOD));
+        core.thread.store(OsThread::current().0, Ordering::Relaxed);
+        bench.runs(0);
+        let mut looks = (0..99).map(|look| supervisor.look(at(look * PERIOD / 4)));
+        let has_stalled =
+            || bench.shared.sites.report().first().is_some_and(|site| site.stalls == 1);
+        looks.find(|()| has_stalled()).expect("it stalls");
+        let is_suspect = || bench.shared.sites.report()[0].suspect;
+        looks.next();
+        assert!(!is_suspect());
+        core.thread.store(sleeping.0, Ordering::Relaxed);
+        looks.next();
+        assert!(is_suspect());
+        assert!(!core.stalled_site.load(Ordering::Relaxed).is_null());
+        assert_eq!(bench.shared.sites.report()[0].stalls, 1);
+    });
     drop(ends);
     sleeper.join().unwrap();
 }
