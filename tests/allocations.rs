@@ -171,14 +171,13 @@ fn so_does_what_is_put_away_in_blocking_mode() {
             if let Some(released) = released {
                 return released.recv().unwrap();
             }
-            // Long enough for all else to be quiet.
-            std::thread::sleep(PERIOD);
             until_it_sleeps(&handle, before);
             joins.into_iter().for_each(|fiber| fiber.join().unwrap());
         })
     };
     let stuck = site(Vec::new(), Some(released));
-    until("no stall", || runtime.handle().stats().total.stalls > 0);
+    let is_suspect = || runtime.handle().blocking_sites().iter().any(|site| site.suspect);
+    until("not found asleep", is_suspect);
     site(fibers, None).join().unwrap();
     assert!(runtime.handle().stats().total.hand_offs > 0, "not in blocking mode");
     until_few_are_left(KEPT, before);

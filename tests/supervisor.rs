@@ -246,8 +246,8 @@ fn fibers_of_a_suspect_site_resume_in_blocking_mode() {
         };
         let fibers: Vec<_> = (0..5).rev().map(site).collect();
         let total = || runtime.handle().stats().total;
-        until("the first to count as stalled", || total().stalls == 1);
-        assert_eq!(total().hand_offs, 0);
+        until_suspect(&runtime);
+        assert_eq!((total().stalls, total().hand_offs), (1, 0));
         fibers.iter().for_each(|fiber| fiber.thread().unpark());
         until("all to be stuck", || stuck.load(Ordering::SeqCst) == 5);
         let seen = total();
@@ -255,6 +255,12 @@ fn fibers_of_a_suspect_site_resume_in_blocking_mode() {
         release.open();
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
     });
+}
+
+/// Its thread may have had no processor at the first look that finds it stalled.
+fn until_suspect(runtime: &volt::runtime::Runtime) {
+    let is_suspect = || runtime.handle().blocking_sites().iter().any(|site| site.suspect);
+    until("the first to be found asleep", is_suspect);
 }
 
 /// Threads of the process whose names begin so.
@@ -321,7 +327,7 @@ fn fibers_of_a_suspect_site_take_no_more_threads_than_blocking_may() {
         };
         let total = || runtime.stats().total;
         let mut fibers = vec![site()];
-        until("the first to count as stalled", || total().stalls == 1);
+        until_suspect(&runtime);
         fibers.extend((1..FIBERS).map(|_| site()));
         until("all to be stuck", || stuck.load(Ordering::SeqCst) as u64 == FIBERS);
         assert_eq!(total().hand_offs, BOUND);
@@ -351,7 +357,7 @@ fn a_fiber_in_blocking_mode_joins_one_that_has_not_started() {
             })
         };
         let stuck = site(true);
-        until("it to count as stalled", || runtime.handle().stats().total.stalls == 1);
+        until_suspect(&runtime);
         assert_eq!(site(false).join().unwrap(), 3);
         let seen = runtime.handle().stats().total;
         assert!(seen.hand_offs >= 1, "{seen:?}");
@@ -364,11 +370,11 @@ fn a_fiber_in_blocking_mode_joins_one_that_has_not_started() {
 fn where_learning_is_off_every_one_of_them_stalls_a_worker() {
     within(LONG, || {
         let runtime = supervised(1).learn_blocking(false).build().unwrap();
-        let release = Arc::new(AtomicBool::new(false));
-        let site = |held: Arc<AtomicBool>| runtime.go(move || hog(&held));
+        let release = Arc::new(Latch::default());
+        let site = |held: Arc<Latch>| runtime.go(move || held.wait());
         let fibers: Vec<_> = (0..4).map(|_| site(Arc::clone(&release))).collect();
         until("all to count as stalled", || runtime.handle().stats().total.stalls == 4);
-        release.store(true, Ordering::SeqCst);
+        release.open();
         fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
         assert_eq!(runtime.handle().stats().total.hand_offs, 0);
         assert!(runtime.handle().blocking_sites().iter().all(|site| !site.suspect));

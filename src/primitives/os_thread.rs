@@ -60,6 +60,25 @@ mod tests {
         assert_eq!(OsThread(0).is_asleep(), None);
     }
 
+    /// A server that has none left is one that has too much to do.
+    #[test]
+    fn without_descriptors_nobody_is_taken_to_sleep() {
+        // SAFETY: the child calls the system, and leaves without running what belongs to the parent.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: as above.
+            unsafe {
+                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none);
+                libc::_exit(i32::from(OsThread::current().is_asleep() == Some(false)));
+            }
+        }
+        let mut status = 0;
+        // SAFETY: our child, waited for once.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1, "{status}");
+    }
+
     #[test]
     fn a_name_may_look_like_a_state() {
         assert_eq!(state_in(b"71 (a) S (b) D 1 71) R 1 71"), Some(b'R'));

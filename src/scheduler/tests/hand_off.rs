@@ -21,6 +21,19 @@ fn a_core_that_nobody_has_come_for_is_taken_back() {
     assert_eq!(crew.take_back(), None, "it all stops");
 }
 
+/// Else no tick would ever be over where cores change hands every few fibers.
+#[test]
+fn who_gets_a_core_does_not_take_it_for_looked_after() {
+    bench(config(2), 0, |bench| {
+        let (worker, now) = (&bench.workers[0], Moment::now());
+        worker.own().tick.begin(Moment::from_nanos(now.as_nanos() / 2), 0);
+        let core = worker.detach().expect("it has one");
+        worker.attach(core);
+        worker.own().tick.injector_looked(now);
+        assert!(worker.own().tick.is_long(), "sockets have waited for long");
+    });
+}
+
 /// To wake takes long where a processor has to wake for it, and what is queued waits meanwhile.
 #[test]
 fn a_thread_that_needs_a_core_takes_it_from_one_that_has_not_woken() {

@@ -366,6 +366,29 @@ fn nobody_is_woken_for_few_while_vigils_are_measured() {
     }
 }
 
+/// Two windows in which the poller's worker does all that the poller brings, and a third one runs fibers of its own.
+#[test]
+fn one_that_sleeps_is_woken_for_few_beside_one_that_runs() {
+    for sleepers in [1, 2] {
+        bench(config(3), 2, |bench| {
+            (0..sleepers).for_each(|index| bench.lies_down(index));
+            let mut now = Moment::now();
+            let mut window = || {
+                now = now.saturating_add(Duration::from_millis(1));
+                bench.core(0).stats.dispatched.add(1_000);
+                let mut settled = Batch::new();
+                bench.fibers.iter().for_each(|fiber| settled.push(*fiber));
+                let awake = Awake { at: now, by_timer: false, by_sockets: true, looked: false };
+                let is_assisted = bench.workers[0].is_assisted(&settled, Some(awake), now);
+                while settled.pop().is_some() {}
+                is_assisted
+            };
+            assert_eq!((0..9).any(|_| window()), sleepers == 2, "of which one is the poller's");
+            (0..sleepers).for_each(|index| bench.workers[index].leave_bed(false));
+        });
+    }
+}
+
 #[test]
 fn who_neither_sleeps_nor_searches_is_busy() {
     bench(config(2), 0, |bench| {

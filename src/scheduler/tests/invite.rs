@@ -28,6 +28,21 @@ fn one_that_sleeps_is_invited_where_fibers_are_no_fleeting_ones() {
     bench(config(1), 0, |bench| assert_eq!(wakes(bench, BRIEF), 0));
 }
 
+/// Whom others have woken, say, for a flow of work of their own.
+#[test]
+fn one_that_sleeps_is_invited_beside_others_that_run() {
+    bench(config(3), 0, |bench| {
+        bench.lies_down(1);
+        let start = Moment::now();
+        // The other one has to stay for a while first.
+        while wakes(bench, BRIEF) == 0 {
+            assert!(Moment::now().since(start) < Duration::from_secs(30), "nobody was invited");
+        }
+        bench.workers[1].leave_bed(false);
+        bench.workers[1].stop_searching();
+    });
+}
+
 #[test]
 fn who_is_woken_then_is_shared_with_one_who_searches() {
     bench(config(2), 1, |bench| {
