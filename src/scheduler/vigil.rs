@@ -166,14 +166,15 @@ impl Worker<'_> {
         while !found && now.since(start) < AWAKE && !self.is_one_too_many() {
             (0..SPINS).for_each(|_| std::hint::spin_loop());
             now = Moment::now();
-            if expects {
-                ways.give(now);
-            }
             // Where one vigil follows the other the last turn is one of those before.
             if now.since(self.own().vigil.turn) >= TURN {
                 self.has_a_turn(now);
             }
             found = self.shared.has_work_for(self.held()) || self.shared.is_stopping() || done();
+            // Only with nothing to do: what has come would wait for whoever takes the processor.
+            if expects && !found {
+                ways.give(now);
+            }
         }
         let (waited, dispatched) = (now.since(start), self.held().stats.dispatched.get());
         let (given, own) = (self.is_given_something(), self.own());
