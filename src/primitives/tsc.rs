@@ -35,7 +35,8 @@
 //!    look holds up what follows. What another processor did before may be seen, by a load that was under
 //!    way, after the look: by some hundred ns, for which there is [`GUARD`].
 //! 6. A counter that was set back makes an age near 2^64, and an old anchor one above the limit: both
-//!    are taken anew. One that is set back to just after an anchor, in a suspend, makes a deadline look ahead for 33 ms.
+//!    are taken anew. One that is set back in a suspend, to just after an anchor or so that nobody asks until it has come
+//!    there again, makes a deadline look ahead for 33 ms, and a bound early in the first 16 us of these.
 
 use super::clock::Moment;
 use std::arch::x86_64::_rdtsc;
