@@ -5,6 +5,7 @@ mod child;
 mod helpers;
 mod measure;
 mod probe;
+mod stolen;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use crate::peer::Peer;
 use crate::run::Run;
 
 pub use helpers::{Helpers, version};
+use stolen::Stolen;
 
 /// What a run is to do.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Results {
     figures: BTreeMap<(&'static str, &'static str), BTreeMap<Peer, Vec<f64>>>,
     /// What did not work, and why.
     pub failures: Vec<String>,
+    /// What the host of a virtual machine took.
+    pub stolen: Stolen,
 }
 
 impl Results {
@@ -72,7 +76,12 @@ pub fn measure(plan: &Plan, helpers: &Helpers) -> Results {
             let mut lost = Vec::new();
             for &peer in &peers {
                 eprint!(" {}", peer.name());
-                match measure::once(case, peer, plan.run, helpers) {
+                let measure = || measure::once(case, peer, plan.run, helpers);
+                let done = match plan.run.quick {
+                    true => measure(),
+                    false => results.stolen.undisturbed(measure),
+                };
+                match done {
                     Ok(figures) => results.add(case, &figures, peer),
                     Err(why) => {
                         lost.push(peer);

@@ -23,11 +23,13 @@ pub fn markdown(plan: &Plan, results: &Results, helpers: &Helpers, machine: &Mac
     let mut text = format!(
         "# volt beside its peers\n\n\
         Written by `cargo run --release` in `benches/peers`; the README there says how.\n\n\
-        {}\n\
+        {}- measurements repeated because the host took processors from this machine: {}; kept all the same: {}\n\n\
         Each cell: the median of the rounds, what it is to volt's (**2x**: it costs twice as much; \
         for a rate, half as many), and half the distance between their quartiles. *best*: \
         volt's cost as a part of the best peer's, or of the floor's.\n\n",
         machine.text(plan, helpers),
+        results.stolen.repeated,
+        results.stolen.kept,
     );
     for (part, title) in [(Part::Main, "The cases"), (Part::Beside, "Beside them")] {
         let cases = plan.cases.iter().filter(|case| case.part == part);
