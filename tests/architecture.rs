@@ -28,6 +28,22 @@ const ROOMS: &[&str] = &[
     "metrics",
 ];
 
+/// What the crate's root exports of a room by its own name.
+const EXPORTS: &[(&str, &str)] = &[
+    ("cancelled", "cancel"),
+    ("blocking", "park"),
+    ("JoinHandle", "runtime"),
+    ("go", "runtime"),
+    ("run", "runtime"),
+    ("yield_now", "runtime"),
+    ("join", "scope"),
+    ("race", "scope"),
+    ("StackError", "stack"),
+    ("current", "thread"),
+    ("sleep", "time"),
+    ("timeout", "time"),
+];
+
 /// What only some files may contain, and which.
 const CONFINED: &[(&str, &[&str])] = &[
     ("mio::", &["driver/", "net/", "signal/"]),
@@ -70,10 +86,26 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 fn read(root: &Path, file: &Path) -> Source {
     let text = fs::read_to_string(file).unwrap();
     let path = file.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-    let no_comment = |line: &&str| !line.trim_start().starts_with("//");
-    let own = text.split("#[cfg(test)]").next().unwrap().split("#[cfg(all(test").next().unwrap();
-    let code = own.lines().filter(no_comment).collect::<Vec<_>>().join("\n");
-    Source { path, code, lines: text.lines().count() }
+    Source { path, code: own_code(&text), lines: text.lines().count() }
+}
+
+/// Without comments, and up to the tests' module: what is for tests alone before that is an item or a field.
+fn own_code(text: &str) -> String {
+    let mut code = Vec::new();
+    let mut lines = text.lines().filter(|line| !line.trim_start().starts_with("//")).peekable();
+    while let Some(line) = lines.next() {
+        let for_tests = line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
+        if for_tests && lines.peek().is_some_and(|next| next.starts_with("use ")) {
+            lines.next();
+        } else if for_tests
+            && lines.peek().is_some_and(|next| next.starts_with("mod ") && next.ends_with('{'))
+        {
+            break;
+        } else {
+            code.push(line);
+        }
+    }
+    code.join("\n")
 }
 
 fn is_test(source: &Source) -> bool {
@@ -94,6 +126,11 @@ fn used(code: &str) -> BTreeSet<String> {
             None => {
                 rooms.insert(first_word(rest));
             }
+        }
+    }
+    for (export, room) in EXPORTS {
+        if rooms.contains(*export) {
+            rooms.insert((*room).to_owned());
         }
     }
     rooms.retain(|room| ROOMS.contains(&room.as_str()));
@@ -162,4 +199,9 @@ fn the_scan_sees_what_it_should() {
     let rooms = used("use crate::park::Wait; use crate::{cancel, fiber::{self, X}, stack};");
     let expected = ["cancel", "fiber", "park", "stack"].map(str::to_owned);
     assert_eq!(rooms, BTreeSet::from(expected));
+    assert_eq!(used("crate::go(f)"), BTreeSet::from(["runtime".to_owned()]));
+    let text = "a\n// b\n#[cfg(test)]\nuse crate::sync::C;\n    #[cfg(test)]\n    d: u8,\n\
+        #[cfg(test)]\nfn e() {}\nf\n#[cfg(all(test, not(loom)))]\nmod tests {\n    g\n}\n";
+    let own: Vec<_> = own_code(text).lines().map(str::trim).map(str::to_owned).collect();
+    assert_eq!(own, ["a", "#[cfg(test)]", "d: u8,", "#[cfg(test)]", "fn e() {}", "f"]);
 }

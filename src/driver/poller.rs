@@ -38,7 +38,7 @@ pub(crate) struct Driver {
     alarm: Alarm,
     /// Has the next one that tells of an earlier deadline unwind.
     #[cfg(test)]
-    pub(crate) fails: std::sync::atomic::AtomicBool,
+    pub(crate) fails: crate::primitives::sync::atomic::AtomicBool,
 }
 
 #[derive(Debug)]
@@ -253,7 +253,7 @@ impl Driver {
     /// To be called after something was stored that the one in the poller must wake up for.
     pub(crate) fn earlier_deadline(&self, deadline: Moment) {
         #[cfg(test)]
-        if self.fails.swap(false, std::sync::atomic::Ordering::Relaxed) {
+        if self.fails.swap(false, crate::primitives::sync::atomic::Ordering::Relaxed) {
             std::panic::resume_unwind(Box::new("as a test wants"));
         }
         if self.alarm.is_too_late(deadline) {
