@@ -10,8 +10,8 @@ use std::panic::Location;
 use std::time::Duration;
 
 /// Runs `f`, which may block its thread: a call into a library that knows nothing of fibers, a file
-/// read, a long computation. Other fibers are not held up: the worker's queues and its core go to
-/// another thread first, and `f` runs right here, on this fiber's stack.
+/// read, a long computation. Other fibers are not held up, or for 25 ms at most where `f` was expected to be brief (see
+/// below): the worker's queues and its core go to another thread first, and `f` runs right here, on this fiber's stack.
 ///
 /// Inside, [`go`](crate::go) works as elsewhere, and whatever waits blocks the thread. Calls may be
 /// nested; a panic of `f` passes through. On a plain thread `f` simply runs.
@@ -30,6 +30,10 @@ use std::time::Duration;
 /// [`Handle::stats`](crate::runtime::Handle::stats) counts how often. A cancel ends neither that wait
 /// nor `f`; the waits in `f` it ends as elsewhere, but for one for the kernel (a `read` of a socket, say)
 /// that has begun. See [`volt::cancel`](crate::cancel).
+///
+/// # Panics
+///
+/// In the child of a fork, and, where it would have to wait for its turn, on a stack that is not volt's; `f` has not run then.
 ///
 /// On a runtime with `Migrate::BeforeStart` the fibers that have started on this thread wait until
 /// `f` returns, since they cannot go elsewhere. A current-thread runtime runs its other fibers on a

@@ -112,7 +112,7 @@ impl Builder {
     /// where that is less, while a worker is free and another has left them for a fiber that was expected to be short
     /// and computes; without it a worker is woken for that at each event. And it moves the fiber that is to run next, which the
     /// running one has woken or spawned, to another worker if the running one goes on for long without a wait: without it that
-    /// fiber may wait for as long, unless another worker that is awake comes for it. And it asks again for a thread that the
+    /// fiber may wait for as long, unless another worker that is awake comes for it. At most 512 are replaced at a time. And it asks again for a thread that the
     /// system has refused: without it those who wait for that go on when another thread comes back.
     ///
     /// ```
@@ -146,8 +146,8 @@ impl Builder {
         self
     }
 
-    /// Is told of every stall, of a fiber that blocks its thread and of one that computes, on the supervisor's thread; a
-    /// panic in it is printed and ends there.
+    /// Is told of every stall, of a fiber that blocks its thread and of one that computes, on the supervisor's thread, which looks
+    /// after nothing else meanwhile: it should return soon. A panic in it is printed and ends there.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

@@ -70,7 +70,8 @@ pub struct QueueStats {
     pub concurrency: usize,
     /// Fibers that wait to run.
     pub size: usize,
-    /// Times that a fiber has come to wait so; `dequeued` and `size` together.
+    /// Times that a fiber has come to wait so. Not counted but reckoned, as `dequeued` and `size` together, so that no push pays
+    /// for it: one that yields while nobody else waits counts too, and while one is stolen it is not in `size`.
     pub enqueued: u64,
     /// Times that one has been given the processor.
     pub dequeued: u64,
@@ -78,6 +79,10 @@ pub struct QueueStats {
 
 impl Handle {
     /// The runtime that the calling fiber belongs to; the default runtime on a plain thread.
+    ///
+    /// # Panics
+    ///
+    /// On a plain thread, if the default runtime cannot be started.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

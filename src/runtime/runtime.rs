@@ -177,6 +177,10 @@ impl Runtime {
     /// run again; fibers that never started are dropped, and their joins say so. A thread that is stuck
     /// in a fiber's code, or in the destructor of a thread-local, is detached, and ends when that returns.
     ///
+    /// # Panics
+    ///
+    /// In the child of a fork.
+    ///
     /// ```
     /// # fn main() -> std::io::Result<()> {
     /// use volt::time::Duration;
@@ -199,6 +203,10 @@ impl Runtime {
     /// # Errors
     ///
     /// As [`shutdown`](Runtime::shutdown).
+    ///
+    /// # Panics
+    ///
+    /// In the child of a fork.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {

@@ -95,7 +95,7 @@ struct Run {
 pub struct BlockingSite {
     /// Where the fibers were spawned.
     pub site: &'static Location<'static>,
-    /// How often one of them kept its thread for longer than the supervisor's period.
+    /// How often one of them kept its thread for three quarters of the supervisor's period, or longer.
     pub stalls: u64,
     /// Its fibers run in blocking mode at present, since one of them has kept its thread so while that slept: in a system
     /// call that blocks, say. One that computes for long makes nobody suspect, where the system tells the two

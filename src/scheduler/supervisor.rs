@@ -33,7 +33,8 @@ use std::time::Duration;
 /// Before a thread that was refused is asked for again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A fiber that has kept its thread for longer than the supervisor's period.
+/// A fiber that has kept its thread for three quarters of the supervisor's [period](crate::runtime::Builder::stall_period) at
+/// least.
 ///
 /// ```
 /// use volt::runtime::{Builder, Stall};
@@ -55,7 +56,7 @@ pub struct Stall {
     pub worker: usize,
     /// How long it has been running, as far as the supervisor has seen.
     pub for_at_least: Duration,
-    /// Another thread has taken over.
+    /// Another thread has taken over. Not so if the system refuses one, or where 512 are stalled already.
     pub replaced: bool,
 }
 
