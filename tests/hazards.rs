@@ -395,6 +395,42 @@ fn a_scope_on_a_foreign_stack_is_refused_before_it_has_fibers() {
     });
 }
 
+/// What would have ended such a wait must not end the next one, which is linked elsewhere.
+#[test]
+fn a_wait_that_is_refused_on_a_foreign_stack_is_not_ended_later() {
+    use corosensei::{Coroutine, Yielder};
+    use std::panic::catch_unwind;
+    use volt::cancel::{Token, shield};
+    type Foreign = Coroutine<(), (), ()>;
+    within(LONG, || {
+        let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+        runtime.run(|| {
+            let token = Token::new();
+            let (sender, messages) = volt::channel::bounded(1);
+            volt::scope(|scope| {
+                let inside = token.clone();
+                let fiber = scope.spawn(move || {
+                    inside.run(|| {
+                        let mut foreign = Foreign::new(|_: &Yielder<(), ()>, ()| {
+                            let refused = catch_unwind(|| volt::sleep(Duration::from_millis(1)));
+                            assert!(refused.is_err());
+                        });
+                        foreign.resume(());
+                        shield(|| messages.recv())
+                    })
+                });
+                volt::yield_now();
+                token.cancel();
+                volt::yield_now();
+                sender.send(7).unwrap();
+                let received = fiber.join().unwrap();
+                assert_eq!(received, Ok(Ok(7)), "nothing outside ends it");
+            });
+        });
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
 /// There is no other thread in the child: a fiber that borrows would go on when the one that forked ends.
 #[test]
 fn a_child_that_is_forked_within_a_scope_ends_with_it() {
