@@ -4,8 +4,8 @@ mod common;
 
 use common::{LONG, Left, child, within};
 use std::io::{Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use volt::net::{TcpListener, TcpStream};
 use volt::runtime::Builder;
@@ -472,6 +472,40 @@ fn the_first_use_may_be_in_a_destructor_of_a_panic() {
         assert!(panics.unwrap().join().is_err());
     });
     assert!(left.status.success() && left.text.contains("fiber 'late'"), "{left:?}");
+}
+
+/// A hook that is running keeps others from changing it, and may wait for fibers.
+#[test]
+fn the_first_uses_may_be_in_a_panic_hook_and_beside_it() {
+    static IN_HOOK: Barrier = Barrier::new(2);
+    let left = child("the_first_uses_may_be_in_a_panic_hook_and_beside_it", &[], || {
+        std::panic::set_hook(Box::new(|_| {
+            IN_HOOK.wait();
+            // The other one is to come first, but need not.
+            std::thread::sleep(Duration::from_millis(100));
+            volt::go(|| eprintln!("reported")).join().unwrap();
+        }));
+        let panics = std::thread::spawn(|| panic!());
+        IN_HOOK.wait();
+        assert_eq!(volt::go(|| 7).join().unwrap(), 7);
+        assert!(panics.join().is_err());
+    });
+    assert!(left.status.success() && left.text.contains("reported"), "{left:?}");
+}
+
+#[test]
+fn a_default_runtime_that_cannot_start_may_be_used_by_the_panic_s_hook() {
+    let name = "a_default_runtime_that_cannot_start_may_be_used_by_the_panic_s_hook";
+    let left = child(name, &[("VOLT_WORKERS", "many")], || {
+        std::panic::set_hook(Box::new(|info| {
+            eprintln!("{info}");
+            // The second panic, which ends the process.
+            volt::go(|| ());
+        }));
+        volt::go(|| ());
+    });
+    assert!(!left.status.success(), "{left:?}");
+    assert!(left.text.contains("VOLT_WORKERS=\"many\" is not a whole number"), "{left:?}");
 }
 
 /// What is runnable at a fork is so in the parent too, where it runs.

@@ -4,7 +4,7 @@ use super::builder::Builder;
 use super::join::JoinHandle;
 use super::runtime::Runtime;
 use crate::fiber;
-use crate::primitives::sync::OnceLock;
+use crate::primitives::sync::{Mutex, OnceLock};
 use crate::scheduler::{Shared, SpawnOptions, Target};
 use std::io;
 
@@ -16,16 +16,22 @@ use std::io;
 /// refuses threads.
 pub(super) fn default_runtime() -> &'static Runtime {
     static DEFAULT: OnceLock<Runtime> = OnceLock::new();
+    static STARTS: Mutex<()> = Mutex::new(());
+    // By whoever may, if the one who built it was panicking. Before the lock: it waits for hooks that are running,
+    // which may come here.
+    fiber::install_hook();
     if let Some(runtime) = DEFAULT.get() {
-        // It may have been built by a thread that was panicking.
-        fiber::install_hook();
         return runtime;
     }
-    DEFAULT.get_or_init(|| {
-        from_environment()
-            .and_then(Builder::build)
-            .unwrap_or_else(|error| panic!("the default runtime cannot start: {error}"))
-    })
+    let starts = STARTS.lock();
+    if let Some(runtime) = DEFAULT.get() {
+        return runtime;
+    }
+    let built = from_environment().and_then(Builder::build);
+    let runtime = built.map(|runtime| DEFAULT.get_or_init(|| runtime));
+    // The hook of the panic may come here too.
+    drop(starts);
+    runtime.unwrap_or_else(|error| panic!("the default runtime cannot start: {error}"))
 }
 
 fn from_environment() -> io::Result<Builder> {
