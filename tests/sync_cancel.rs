@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use sync_support::{LONG, Rng, Seed, until, within};
 use volt::JoinHandle;
-use volt::cancel::Token;
+use volt::cancel::{Cancelled, Token};
 use volt::runtime::{Builder, Handle, Runtime};
+use volt::scope::JoinSet;
 use volt::sync::{
     Arc, Barrier, Condvar, Event, LazyLock, Mutex, Notify, Once, RwLock, Semaphore, WaitGroup,
     broadcast, mpsc, oneshot, watch,
@@ -124,6 +125,35 @@ fn a_payload_that_goes_on_after_a_caught_cancel_poisons() {
             catch_unwind(AssertUnwindSafe(|| token.run(|| body(&mutex, &|| volt::thread::park()))));
         assert!(ended.is_err_and(|payload| payload.is::<&str>()));
         assert!(mutex.is_poisoned());
+    });
+}
+
+/// What a join hands out is a panic, though a cancel was caught under the same lock before.
+#[test]
+fn a_panic_of_another_that_goes_on_after_a_caught_cancel_poisons() {
+    fn fails() {
+        std::panic::resume_unwind(Box::new(7))
+    }
+    let from_a_join = || volt::go(fails).join();
+    let from_a_scope = || volt::scope(|scope| scope.spawn(fails).join());
+    let from_a_set = || {
+        let mut set = JoinSet::<()>::new();
+        set.go(fails);
+        set.join_next().unwrap()
+    };
+    let ways: [fn() -> std::thread::Result<()>; 3] = [from_a_join, from_a_scope, from_a_set];
+    within(LONG, move || {
+        for (number, way) in ways.into_iter().enumerate() {
+            let mutex = Mutex::new(0);
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                let _held = mutex.lock().unwrap();
+                let beside = || std::panic::resume_unwind(Box::new(Cancelled));
+                assert!(catch_unwind(|| volt::race(volt::thread::park, beside)).is_err());
+                way().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+            }));
+            assert!(ended.is_err_and(|payload| payload.is::<i32>()));
+            assert!(mutex.is_poisoned(), "way {number}");
+        }
     });
 }
 

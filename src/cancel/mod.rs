@@ -141,6 +141,22 @@ fn mark_unwinding(is_cancel: bool) {
     owner.marks().count_unwinding();
 }
 
+/// The caller is handed what became of a fiber. If it goes on with a panic of that, no hook tells volt so.
+#[inline]
+pub(crate) fn hands_out<T>(ended: std::thread::Result<T>) -> std::thread::Result<T> {
+    if let Err(payload) = &ended {
+        note_panic(payload);
+    }
+    ended
+}
+
+#[cold]
+fn note_panic(payload: &Box<dyn Any + Send>) {
+    if !thread::panicking() && !payload.is::<Cancelled>() {
+        Owner::here().marks().set_unwinding(false);
+    }
+}
+
 /// How many cancels have unwound the caller by now, of all that count; one that was caught and goes on is
 /// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -138,7 +138,7 @@ impl<T> JoinHandle<T> {
         unsafe {
             let result = fiber.result().cast::<thread::Result<T>>().read();
             release_block(fiber);
-            result
+            cancel::hands_out(result)
         }
     }
 

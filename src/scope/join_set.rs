@@ -2,7 +2,7 @@
 
 use super::first::Payload;
 use super::results::{Report, Results};
-use crate::cancel::{Cancelled, Token, unwind};
+use crate::cancel::{self, Cancelled, Token, unwind};
 use crate::channel::{Attempt, Parcel, Purpose, SelectNode, Selectable, SelectedOperation, Source};
 use crate::park::{Outcome, Wait};
 use crate::primitives::sync::Arc;
@@ -183,7 +183,7 @@ impl<T: Send + 'static> JoinSet<T> {
             unwind();
         }
         self.taken += 1;
-        self.results.take()
+        self.results.take().map(|(number, result)| (number, cancel::hands_out(result)))
     }
 
     /// Waits for all fibers, and returns their results in the order in which they were started.

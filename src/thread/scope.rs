@@ -299,7 +299,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         ended?;
         // SAFETY: the fiber is done, and this is its only handle.
         let result = self.packet.result.with_mut(|place| unsafe { (*place).take() });
-        result.expect("a scoped fiber that ended has left its result")
+        cancel::hands_out(result.expect("a scoped fiber that ended has left its result"))
     }
 
     /// Asks the fiber to end; see [`JoinHandle::cancel`]. If nobody joins it, a scope does not count
