@@ -354,3 +354,30 @@ fn a_result_that_nobody_takes_is_dropped_whole() {
         }
     });
 }
+
+/// A captured value's destructor is nobody's cancel to cut short, be it that of whoever drops the runtime.
+#[test]
+fn what_a_fiber_that_never_starts_has_captured_is_dropped_whole() {
+    struct Captured(Arc<AtomicBool>);
+    impl Drop for Captured {
+        fn drop(&mut self) {
+            volt::sleep(SHORT);
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    within(LONG, || {
+        let cancelled = volt::go(|| {
+            let runtime = Builder::new_current_thread().build().unwrap();
+            let dropped = Arc::new(AtomicBool::new(false));
+            let captured = Captured(Arc::clone(&dropped));
+            drop(runtime.go(move || drop(captured)));
+            while !volt::cancelled() {
+                volt::yield_now();
+            }
+            drop(runtime);
+            dropped.load(Ordering::SeqCst)
+        });
+        cancelled.cancel();
+        assert!(cancelled.join().unwrap());
+    });
+}

@@ -108,7 +108,10 @@ unsafe fn drop_some_locals(fiber: FiberPtr) {
 pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Woken {
     // SAFETY: started, not run.
     unsafe {
-        (fiber.vtable.fail)(fiber.as_non_null(), payload);
+        // As with a result that nobody takes.
+        Owner::here().within(Limit::Shield, |_| {
+            (fiber.vtable.fail)(fiber.as_non_null(), payload);
+        });
         complete::<Unseen>(fiber, Left::Result)
     }
 }
