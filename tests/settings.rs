@@ -106,3 +106,32 @@ fn a_runtime_without_threads_runs_on_the_caller() {
     assert_eq!(runtime.run(ran), me);
     assert_eq!(runtime.run(move || fiber.join().unwrap()), me);
 }
+
+/// The test suite runs with it once more: a name that is not read any more would leave that run without a meaning.
+#[test]
+fn a_variable_of_the_environment_forces_fibers_to_move() {
+    let name = "a_variable_of_the_environment_forces_fibers_to_move";
+    for value in ["1", "0"] {
+        let left = child(name, &[("VOLT_FORCE_MIGRATE", value)], || {
+            let forced = std::env::var("VOLT_FORCE_MIGRATE").unwrap() == "1";
+            let runtime = Builder::new().workers(2).build().unwrap();
+            let moved = runtime.run(move || {
+                let thread = || std::thread::current().id();
+                // Threads begin when they do.
+                let mut before = thread();
+                while forced && thread() == before {
+                    volt::yield_now();
+                }
+                before = thread();
+                let mut moves = || {
+                    volt::yield_now();
+                    std::mem::replace(&mut before, thread()) != thread()
+                };
+                (0..100).filter(|_| moves()).count()
+            });
+            let all = moved == 100 && runtime.stats().total.migrated >= 100;
+            assert!(all == forced, "{moved} moves");
+        });
+        assert!(left.status.success(), "{left:?}");
+    }
+}

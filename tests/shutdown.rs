@@ -381,3 +381,40 @@ fn what_a_fiber_that_never_starts_has_captured_is_dropped_whole() {
         assert!(cancelled.join().unwrap());
     });
 }
+
+/// Others may borrow from the stack of a fiber that has started, for as long as it has not ended: it stays where it is though
+/// nobody will ever run it, and no other fiber gets it.
+#[test]
+fn what_others_borrow_from_a_fiber_outlives_its_runtime() {
+    within(LONG, || {
+        for runtime in runtimes() {
+            let (lend, borrowed) = std::sync::mpsc::channel();
+            let lender = runtime.go(move || {
+                let lent = [7_u8; 4096];
+                lend.send(lent.as_ptr().addr()).unwrap();
+                thread::park();
+                std::hint::black_box(&lent);
+            });
+            if !has_threads(&runtime) {
+                runtime.run(volt::yield_now);
+            }
+            let lent = borrowed.recv_timeout(LONG).unwrap();
+            until_waits_on(runtime.handle(), "park", &lender);
+            drop(runtime);
+            // As many as find a place in what has become free, each with other bytes there.
+            let others: Vec<_> = (0..100)
+                .map(|_| {
+                    volt::go(|| {
+                        std::hint::black_box([9_u8; 16 << 10]);
+                        volt::sleep(SHORT);
+                    })
+                })
+                .collect();
+            others.into_iter().for_each(|other| other.join().unwrap());
+            // SAFETY: the fiber has not ended, so what is on its stack lives on.
+            let bytes = unsafe { std::slice::from_raw_parts(lent as *const u8, 4096) };
+            assert!(bytes.iter().all(|byte| *byte == 7));
+            assert!(!lender.is_finished());
+        }
+    });
+}
