@@ -4,7 +4,7 @@ use crate::fiber::Waiters;
 use crate::park::{self, Parking, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::primitives::sync::{Arc, Mutex};
+use crate::primitives::sync::{Arc, Mutex, full_fence};
 use crate::primitives::thread;
 use crate::scheduler::{self, Shared, Starter};
 use std::io;
@@ -40,7 +40,9 @@ impl Drop for Leaving<'_> {
         self.pool.reap_others();
         self.pool.left.numbers.lock().push(self.number);
         self.pool.left.changed.settle_all().into_iter().for_each(park::wake);
-        // Whoever waits for the others does this after all have left.
+        // Whoever waits for the others does this after all have left. What this thread has put away is seen by the one who
+        // detaches it, or that is seen here.
+        full_fence();
         if last && self.pool.detached.load(Ordering::Acquire) {
             scheduler::bequeath();
         }
@@ -194,6 +196,7 @@ impl Pool {
         let mut threads = self.threads.lock();
         if !threads.running.is_empty() {
             self.detached.store(true, Ordering::Release);
+            full_fence();
         }
         let name = |thread: &thread::JoinHandle<()>| thread.thread().name().map(str::to_owned);
         threads.running.drain(..).filter_map(|(_, thread)| name(&thread)).collect()

@@ -41,7 +41,7 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new() -> Gate {
-        // Under loom always: it sees a fence where there is one, and nothing of the kernel's.
+        // Under loom always, but for what `light` makes.
         let asked = if asymmetric::is_light() && !cfg!(loom) { 0 } else { FENCED };
         Gate { inside: AtomicBool::new(false), asked: AtomicU32::new(asked) }
     }
@@ -51,6 +51,8 @@ impl Gate {
     pub(crate) fn enter(&self) {
         debug_assert!(!self.is_inside(), "the owner is inside already");
         self.inside.store(true, Ordering::Relaxed);
+        #[cfg(all(test, loom))]
+        self.fence_if_light();
         asymmetric::no_more_than_light();
         if self.asked.load(Ordering::Acquire) & (VISITED | FENCED) != 0 {
             self.enter_slowly();
@@ -202,9 +204,24 @@ mod models {
     // SAFETY: as above.
     unsafe impl Send for Room {}
 
+    impl Gate {
+        /// Where the kernel does the owner's part.
+        fn light() -> Gate {
+            Gate { inside: AtomicBool::new(false), asked: AtomicU32::new(0) }
+        }
+
+        pub(super) fn fence_if_light(&self) {
+            if self.asked.load(Ordering::Relaxed) & FENCED == 0 {
+                asymmetric::light();
+            }
+        }
+    }
+
+    const KINDS: [fn() -> Gate; 2] = [Gate::new, Gate::light];
+
     impl Room {
-        fn new() -> Arc<Room> {
-            Arc::new(Room { gate: Gate::new(), slot: UnsafeCell::new(0) })
+        fn new(gate: fn() -> Gate) -> Arc<Room> {
+            Arc::new(Room { gate: gate(), slot: UnsafeCell::new(0) })
         }
 
         /// SAFETY: called inside.
@@ -218,51 +235,58 @@ mod models {
 
     #[test]
     fn owner_and_visitor_take_turns() {
-        loom::model(|| {
-            let room = Room::new();
-            let theirs = Arc::clone(&room);
-            let visitor = thread::spawn(move || theirs.gate.visit(|| theirs.add(10)).is_some());
-            for _ in 0..2 {
+        KINDS.into_iter().for_each(|gate| {
+            loom::model(move || {
+                let room = Room::new(gate);
+                let theirs = Arc::clone(&room);
+                let visitor = thread::spawn(move || theirs.gate.visit(|| theirs.add(10)).is_some());
+                for _ in 0..2 {
+                    room.gate.enter();
+                    room.add(1);
+                    room.gate.exit();
+                }
+                let visited = visitor.join().unwrap();
                 room.gate.enter();
-                room.add(1);
-                room.gate.exit();
-            }
-            let visited = visitor.join().unwrap();
-            room.gate.enter();
-            assert_eq!(room.add(0), 2 + if visited { 10 } else { 0 });
+                assert_eq!(room.add(0), 2 + if visited { 10 } else { 0 });
+            })
         });
     }
 
     #[test]
     fn one_visitor_waits_for_another() {
-        loom::model(|| {
-            let room = Room::new();
-            let theirs = Arc::clone(&room);
-            let other = thread::spawn(move || theirs.gate.visit(|| theirs.add(10)).is_some());
-            let mine = room.gate.visit_in_turn(|| room.add(10));
-            assert!(mine.is_some(), "the owner is outside");
-            let visits = 1 + u32::from(other.join().unwrap());
-            room.gate.enter();
-            assert_eq!(room.add(0), 10 * visits);
+        KINDS.into_iter().for_each(|gate| {
+            loom::model(move || {
+                let room = Room::new(gate);
+                let theirs = Arc::clone(&room);
+                let other = thread::spawn(move || theirs.gate.visit(|| theirs.add(10)).is_some());
+                let mine = room.gate.visit_in_turn(|| room.add(10));
+                assert!(mine.is_some(), "the owner is outside");
+                let visits = 1 + u32::from(other.join().unwrap());
+                room.gate.enter();
+                assert_eq!(room.add(0), 10 * visits);
+            })
         });
     }
 
     #[test]
     fn of_two_visitors_none_disturbs_the_other() {
         // Three threads: all interleavings take minutes.
-        check(3, || {
-            let room = Room::new();
-            let visitor = |room: &Arc<Room>| {
-                let room = Arc::clone(room);
-                thread::spawn(move || u32::from(room.gate.visit(|| room.add(10)).is_some()))
-            };
-            let visitors = [visitor(&room), visitor(&room)];
-            room.gate.enter();
-            room.add(1);
-            room.gate.exit();
-            let visited: u32 = visitors.into_iter().map(|visitor| visitor.join().unwrap()).sum();
-            room.gate.enter();
-            assert_eq!(room.add(0), 1 + 10 * visited);
+        KINDS.into_iter().for_each(|gate| {
+            check(3, move || {
+                let room = Room::new(gate);
+                let visitor = |room: &Arc<Room>| {
+                    let room = Arc::clone(room);
+                    thread::spawn(move || u32::from(room.gate.visit(|| room.add(10)).is_some()))
+                };
+                let visitors = [visitor(&room), visitor(&room)];
+                room.gate.enter();
+                room.add(1);
+                room.gate.exit();
+                let visited: u32 =
+                    visitors.into_iter().map(|visitor| visitor.join().unwrap()).sum();
+                room.gate.enter();
+                assert_eq!(room.add(0), 1 + 10 * visited);
+            })
         });
     }
 
@@ -280,9 +304,9 @@ mod models {
     // SAFETY: as above.
     unsafe impl Send for Slot {}
 
-    fn slot(owner: bool) -> Arc<Slot> {
+    fn slot(gate: fn() -> Gate, owner: bool) -> Arc<Slot> {
         Arc::new(Slot {
-            gate: Gate::new(),
+            gate: gate(),
             owner: AtomicBool::new(owner),
             block: UnsafeCell::new(true),
             cancelling: AtomicBool::new(false),
@@ -292,53 +316,57 @@ mod models {
 
     #[test]
     fn a_fiber_that_is_found_is_alive() {
-        loom::model(|| {
-            let slot = slot(true);
-            let theirs = Arc::clone(&slot);
-            let lister = thread::spawn(move || {
-                theirs.gate.visit(|| {
-                    if theirs.owner.load(Ordering::Acquire) {
-                        // SAFETY: not freed before the owner has been inside; loom checks it.
-                        assert!(theirs.block.with(|block| unsafe { *block }));
-                    }
-                })
-            });
-            // `before_end`, and the end.
-            slot.gate.enter();
-            slot.owner.store(false, Ordering::Release);
-            // SAFETY: inside; nobody finds it any more.
-            slot.block.with_mut(|block| unsafe { *block = false });
-            slot.gate.exit();
-            lister.join().unwrap();
+        KINDS.into_iter().for_each(|gate| {
+            loom::model(move || {
+                let slot = slot(gate, true);
+                let theirs = Arc::clone(&slot);
+                let lister = thread::spawn(move || {
+                    theirs.gate.visit(|| {
+                        if theirs.owner.load(Ordering::Acquire) {
+                            // SAFETY: not freed before the owner has been inside; loom checks it.
+                            assert!(theirs.block.with(|block| unsafe { *block }));
+                        }
+                    })
+                });
+                // `before_end`, and the end.
+                slot.gate.enter();
+                slot.owner.store(false, Ordering::Release);
+                // SAFETY: inside; nobody finds it any more.
+                slot.block.with_mut(|block| unsafe { *block = false });
+                slot.gate.exit();
+                lister.join().unwrap();
+            })
         });
     }
 
     #[test]
     fn a_fiber_that_starts_as_all_are_cancelled_is_one_of_them() {
-        loom::model(|| {
-            let slot = slot(false);
-            let theirs = Arc::clone(&slot);
-            let canceller = thread::spawn(move || {
-                theirs.cancelling.store(true, Ordering::SeqCst);
-                // Where it finds the owner inside, it comes again.
-                let came = theirs.gate.close();
-                if came {
-                    if theirs.owner.load(Ordering::Acquire) {
-                        theirs.cancelled.store(true, Ordering::Relaxed);
+        KINDS.into_iter().for_each(|gate| {
+            loom::model(move || {
+                let slot = slot(gate, false);
+                let theirs = Arc::clone(&slot);
+                let canceller = thread::spawn(move || {
+                    theirs.cancelling.store(true, Ordering::SeqCst);
+                    // Where it finds the owner inside, it comes again.
+                    let came = theirs.gate.close();
+                    if came {
+                        if theirs.owner.load(Ordering::Acquire) {
+                            theirs.cancelled.store(true, Ordering::Relaxed);
+                        }
+                        theirs.gate.open();
                     }
-                    theirs.gate.open();
+                    came
+                });
+                // `settle_in`.
+                slot.gate.enter();
+                slot.owner.store(true, Ordering::Release);
+                if slot.cancelling.load(Ordering::Relaxed) {
+                    slot.cancelled.store(true, Ordering::Relaxed);
                 }
-                came
-            });
-            // `settle_in`.
-            slot.gate.enter();
-            slot.owner.store(true, Ordering::Release);
-            if slot.cancelling.load(Ordering::Relaxed) {
-                slot.cancelled.store(true, Ordering::Relaxed);
-            }
-            slot.gate.exit();
-            let came = canceller.join().unwrap();
-            assert!(slot.cancelled.load(Ordering::Relaxed) || !came, "it was missed");
+                slot.gate.exit();
+                let came = canceller.join().unwrap();
+                assert!(slot.cancelled.load(Ordering::Relaxed) || !came, "it was missed");
+            })
         });
     }
 }

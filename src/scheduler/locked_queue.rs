@@ -6,8 +6,8 @@
 //! keeps everybody waiting for one miss after the other.
 
 use crate::fiber::{Batch, FiberPtr};
+use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
-use crate::primitives::sync::{Lock, hint};
 use std::collections::VecDeque;
 
 /// The most that one [`LockedQueue::take`] takes.
@@ -21,7 +21,7 @@ pub(crate) struct LockedQueue {
     len: AtomicUsize,
     /// The core from whose full ring all come that stand here, plus one; 0 where some do not. Written under the lock; a
     /// hint to anyone, and out of date where the queue is empty.
-    from: hint::AtomicUsize,
+    from: AtomicUsize,
     inner: Lock<Inner>,
 }
 
@@ -36,7 +36,7 @@ impl LockedQueue {
     pub(crate) fn new() -> LockedQueue {
         LockedQueue {
             len: AtomicUsize::new(0),
-            from: hint::AtomicUsize::new(0),
+            from: AtomicUsize::new(0),
             inner: Lock::new(Inner { fibers: VecDeque::new(), closed: false }),
         }
     }
