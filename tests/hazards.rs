@@ -245,6 +245,77 @@ fn a_runtime_that_is_there_makes_no_further_timerfd() {
     assert!(left.status.success(), "{left:?}");
 }
 
+/// Nobody would be told of anything any more: neither sockets nor timers, nor of what comes from other threads.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_filter_that_takes_the_poller_away_ends_the_process() {
+    #[cfg(target_arch = "x86_64")]
+    const WAIT: libc::c_long = libc::SYS_epoll_wait;
+    #[cfg(not(target_arch = "x86_64"))]
+    const WAIT: libc::c_long = libc::SYS_epoll_pwait;
+    let left = child("a_filter_that_takes_the_poller_away_ends_the_process", &[], || {
+        serve_a_byte_at_a_time(|| forbid(WAIT));
+    });
+    assert!(left.text.contains("volt: the system call epoll_wait"), "{left:?}");
+    assert!(left.text.contains("seccomp"), "{left:?}");
+    assert_eq!(left.signal(), Some(libc::SIGABRT), "{left:?}");
+}
+
+/// Closes every descriptor of that kind, as who becomes a daemon closes all that it does not know. Their numbers may
+/// be given to others at once.
+#[cfg(target_os = "linux")]
+fn close_all(kind: &str, are_reused: bool) {
+    let mut closed = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let path = entry.unwrap().path();
+        if std::fs::read_link(&path).is_ok_and(|is| is.as_os_str() == kind) {
+            let number = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            // SAFETY: the process ends for it.
+            unsafe { if are_reused { libc::dup2(0, number) } else { libc::close(number) } };
+            closed += 1;
+        }
+    }
+    assert!(closed > 0, "there is no {kind}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn who_closes_the_poller_is_told() {
+    for reused in ["no", "yes"] {
+        let left = child("who_closes_the_poller_is_told", &[("VOLT_TEST_REUSED", reused)], || {
+            let are_reused = std::env::var("VOLT_TEST_REUSED").as_deref() == Ok("yes");
+            serve_a_byte_at_a_time(|| close_all("anon_inode:[eventpoll]", are_reused));
+        });
+        assert!(left.text.contains("volt: the system call epoll_wait"), "{left:?}");
+        closed_by_somebody(&left);
+    }
+}
+
+/// By which one thread ends the sleep of another in the poller.
+#[test]
+#[cfg(target_os = "linux")]
+fn who_closes_the_waker_is_told() {
+    let left = child("who_closes_the_waker_is_told", &[], || {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        runtime.run(|| ());
+        close_all("anon_inode:[eventfd]", false);
+        loop {
+            runtime.run(|| ());
+            // Sooner or later it sleeps.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    assert!(left.text.contains("volt: the system call write"), "{left:?}");
+    closed_by_somebody(&left);
+}
+
+#[cfg(target_os = "linux")]
+fn closed_by_somebody(left: &Left) {
+    assert!(left.text.contains("closefrom"), "{left:?}");
+    assert!(!left.text.contains("seccomp"), "{left:?}");
+    assert_eq!(left.signal(), Some(libc::SIGABRT), "{left:?}");
+}
+
 /// What a filter traps is answered by a handler on the thread that has called; it ends the process where that blocks the signal.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

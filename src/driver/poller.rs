@@ -23,6 +23,9 @@ const EVENTS: usize = 128;
 const SOON: Duration = Duration::from_micros(250);
 /// Who is to wake within this does not look on before: it gives way to others meanwhile, who may keep the processor for longer.
 const CLOSE: Duration = Duration::from_micros(200);
+/// What the system calls the poller's wait.
+const WAIT: &str =
+    if cfg!(any(target_os = "linux", target_os = "android")) { "epoll_wait" } else { "kevent" };
 const WAKER: Token = Token(usize::MAX);
 /// The bell of `far`.
 const BELL: Token = Token(usize::MAX - 1);
@@ -228,8 +231,10 @@ impl Driver {
     fn poll(&self, role: &mut Role<'_>, timeout: Option<Duration>, settled: &mut Batch) -> bool {
         let Inner { poll, events, far, .. } = &mut *role.0;
         if let Err(error) = poll.poll(events, timeout) {
-            // A signal; anything else is a bug of ours, and nothing that waiting longer would mend.
-            assert!(error.kind() == io::ErrorKind::Interrupted, "the poller failed: {error}");
+            // A signal; anything else is nothing that waiting longer would mend, and nobody else comes to turn it.
+            if error.kind() != io::ErrorKind::Interrupted {
+                forbidden(WAIT, &error);
+            }
             return false;
         }
         for event in events.iter() {

@@ -69,16 +69,26 @@ pub(crate) mod thread;
 #[path = "thread_loom.rs"]
 pub(crate) mod thread;
 
-/// A system call has failed that had not when volt began to count on it. Ends the process. Written past the lock of
+/// A system call has failed that volt counts on. Ends the process. Written past the lock of
 /// `stderr`, whose holder may wait for the caller.
 #[cfg(not(loom))]
 #[cold]
 #[inline(never)]
 pub(crate) fn forbidden(call: &str, error: &std::io::Error) -> ! {
+    let (cause, cure) = match error.raw_os_error() {
+        // The latter where the number has become that of something else.
+        Some(libc::EBADF | libc::EINVAL) => (
+            "somebody has closed a descriptor of volt's",
+            "look for closefrom or close_range after the first use of volt, and for a descriptor that is closed twice",
+        ),
+        _ => (
+            "a seccomp filter, most likely",
+            "allow it in the filter; membarrier and timerfd_settime may be forbidden before the first use of volt \
+             instead, which does without them then",
+        ),
+    };
     let report = format!(
-        "\nvolt: the system call {call} has failed ({error}), and did not when volt started: a seccomp filter that \
-         came later, most likely\n\
-         volt: allow it in the filter, or install the filter before the first use of volt, which does without it then\n"
+        "\nvolt: the system call {call} has failed ({error}), and volt counts on it: {cause}\nvolt: {cure}\n"
     );
     abort_with(&report)
 }

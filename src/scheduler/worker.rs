@@ -10,6 +10,7 @@ use super::shared::Shared;
 use super::switch::Post;
 use crate::context::{self, Context};
 use crate::fiber::{self, Batch, FiberPtr, Seat};
+use crate::primitives::abort_with;
 use crate::primitives::clock::Moment;
 use crate::primitives::os_thread::OsThread;
 use crate::primitives::sync::atomic::Ordering;
@@ -65,11 +66,32 @@ impl Drop for Seated {
     }
 }
 
+/// While a worker's own flow runs. Nobody would catch what unwinds there, nor take what the worker has, its core and the poller:
+/// the others would wait for that for ever, and without a word.
+struct OwnFlow;
+
+impl OwnFlow {
+    fn ends(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for OwnFlow {
+    #[cold]
+    fn drop(&mut self) {
+        abort_with(
+            "\nvolt: a panic, whose message was printed before, has unwound a worker of the runtime, which cannot go on without it\n\
+             volt: that is a fault in volt, not in what fibers do: please report it\n",
+        );
+    }
+}
+
 /// Runs fibers on the calling thread, first with `core`, until the scheduler stops or no core was to
 /// be had for a while.
 pub(crate) fn run(shared: &Shared, core: usize) {
     let worker = Worker { helps: shared.is_driven, ..Worker::new(shared, Moment::NEVER) };
     let _seated = worker.sit();
+    let own_flow = OwnFlow;
     let mut core = Some(core);
     while let Some(index) = core {
         worker.attach(index);
@@ -86,6 +108,7 @@ pub(crate) fn run(shared: &Shared, core: usize) {
     }
     worker.detach();
     worker.abandon_left();
+    own_flow.ends();
 }
 
 /// Runs the fibers of a current-thread runtime on the calling thread until `done` says so or the
@@ -100,6 +123,7 @@ fn drive(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
     shared.drivers.fetch_add(1, Ordering::AcqRel);
     let worker = Worker::new(shared, deadline);
     let _seated = worker.sit();
+    let own_flow = OwnFlow;
     // A helper that holds the core gives it up, unless fibers there cannot leave it.
     let claim = || match shared.config.migrate {
         Migrate::Anytime => shared.crew.claim_core(1, deadline, || shared.notify()),
@@ -118,6 +142,7 @@ fn drive(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
     shared.crew.close(worker.detach());
     worker.abandon_left();
     shared.drivers.fetch_sub(1, Ordering::AcqRel);
+    own_flow.ends();
 }
 
 impl<'a> Worker<'a> {

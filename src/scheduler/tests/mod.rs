@@ -21,6 +21,7 @@ mod socket_vigil;
 mod spin;
 mod supervisor;
 mod tick;
+mod unwinds;
 mod vigil;
 mod wakes;
 mod watch;
