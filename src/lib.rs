@@ -63,6 +63,8 @@
 //! supervisor notices a worker that has not come back for 75 to 100 ms
 //! ([`stall_period`](runtime::Builder::stall_period)), lets another thread take its place and says who
 //! it was ([`on_stall`](runtime::Builder::on_stall)). It never interrupts a fiber.
+//! Where the system refuses that thread, volt says so on stderr, once until there is one again: until then fibers may
+//! have to wait.
 //!
 //! # Stacks
 //!

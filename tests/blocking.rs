@@ -417,6 +417,50 @@ fn a_runtime_that_is_refused_threads_says_so_and_goes_on() {
         eprintln!("refused {}", stats.total.threads_refused);
     });
     assert!(left.text.contains("refused 1"), "{left:?}");
+    let told = "volt: the system has refused the runtime a thread";
+    assert!(left.text.contains(told), "{left:?}");
+    for limit in ["ulimit -u", "RLIMIT_AS", "pids.max", "kernel.threads-max", "vm.max_map_count"] {
+        assert!(left.text.contains(limit), "{limit}: {left:?}");
+    }
+}
+
+/// The supervisor tries again and again meanwhile, and says nothing of that; until it has been given one.
+#[test]
+#[cfg(target_os = "linux")]
+fn who_is_refused_threads_says_so_once_until_there_is_one_again() {
+    let name = "who_is_refused_threads_says_so_once_until_there_is_one_again";
+    let left = common::child(name, &[], || {
+        let runtime = Builder::new().workers(1).stall_period(Some(Duration::from_millis(4)));
+        let runtime = runtime.build().unwrap();
+        let refused = || runtime.stats().total.threads_refused;
+        let flag = || Arc::new(AtomicBool::new(false));
+        let (ends, is_again) = (flag(), flag());
+        let (theirs, again) = (Arc::clone(&ends), Arc::clone(&is_again));
+        // Stacks for both fibers are there from then on.
+        runtime.run(|| volt::go(|| ()).join().unwrap());
+        // Less than a thread takes.
+        common::limit_address_space(Some(512 << 10));
+        let first = runtime.go(move || volt::blocking(|| block_until(&theirs)));
+        common::until("the supervisor is refused one too", || refused() > 1);
+        let started = runtime.stats().total.threads_started;
+        let theirs = Arc::clone(&ends);
+        let second = runtime.go(move || {
+            common::limit_address_space(Some(512 << 10));
+            again.store(true, Ordering::SeqCst);
+            volt::blocking(|| block_until(&theirs));
+        });
+        common::limit_address_space(None);
+        block_until(&is_again);
+        let before = refused();
+        common::until("it is refused again", || refused() > before + 1);
+        common::limit_address_space(None);
+        ends.store(true, Ordering::SeqCst);
+        first.join().unwrap();
+        second.join().unwrap();
+        assert!(runtime.stats().total.threads_started > started);
+    });
+    assert!(left.status.success(), "{left:?}");
+    assert_eq!(left.text.matches("volt: the system has refused").count(), 2, "{left:?}");
 }
 
 /// The only worker has handed its core on, to a thread that comes to nothing some times; and by then nobody else has

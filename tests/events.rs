@@ -22,7 +22,7 @@ struct Meddler;
 
 impl Subscriber for Meddler {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "volt::park::blocking"
+        ["volt::park::blocking", "volt::scheduler::starter"].contains(&metadata.target())
     }
 
     fn event(&self, _: &Event<'_>) {
@@ -104,4 +104,18 @@ fn a_subscriber_that_panics_leaves_nobody_in_line() {
         first.join().unwrap();
         runtime.run(|| volt::blocking(|| ()));
     });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_thread_that_is_refused_is_an_event() {
+    let left = common::child("a_thread_that_is_refused_is_an_event", &[], || {
+        subscriber::set_global_default(Meddler).unwrap();
+        let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();
+        runtime.run(|| {
+            common::limit_address_space(Some(512 << 10));
+            volt::blocking(|| assert_eq!(EVENTS.load(Ordering::SeqCst), 1));
+        });
+    });
+    assert!(left.status.success(), "{left:?}");
 }

@@ -69,8 +69,7 @@ pub(crate) mod thread;
 #[path = "thread_loom.rs"]
 pub(crate) mod thread;
 
-/// A system call has failed that volt counts on. Ends the process. Written past the lock of
-/// `stderr`, whose holder may wait for the caller.
+/// A system call has failed that volt counts on. Ends the process.
 #[cfg(not(loom))]
 #[cold]
 #[inline(never)]
@@ -98,9 +97,16 @@ pub(crate) fn forbidden(call: &str, error: &std::io::Error) -> ! {
 #[cold]
 #[inline(never)]
 pub(crate) fn abort_with(report: &str) -> ! {
+    tell(report);
+    std::process::abort();
+}
+
+/// Writes past the lock of `stderr`, whose holder may wait for the caller.
+#[cfg(not(loom))]
+#[cold]
+pub(crate) fn tell(report: &str) {
     // SAFETY: a valid buffer; nobody is there to tell that it was not written.
     let _ = unsafe { libc::write(2, report.as_ptr().cast(), report.len()) };
-    std::process::abort();
 }
 
 /// Of a cache line; a guess where no more is known.

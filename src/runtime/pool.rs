@@ -146,8 +146,7 @@ impl Pool {
             }
             Err(error) => {
                 let _ = shared.thread_leaves();
-                let message =
-                    format!("thread {name}: {error}; see the limit on threads (ulimit -u)");
+                let message = format!("thread {name}: {error}{}", limits(&error));
                 Err(io::Error::new(error.kind(), message))
             }
         }
@@ -218,6 +217,18 @@ impl Pool {
             let _ = Parking::begin().park(wait);
             pause = LONGEST.min(2 * pause);
         }
+    }
+}
+
+/// Which limits the system may have come upon, where it says no more than that it has none to give.
+#[cold]
+fn limits(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::ENOMEM) => {
+            "; see the limits RLIMIT_NPROC (ulimit -u) and RLIMIT_AS (ulimit -v), pids.max of the cgroup, \
+             kernel.threads-max, kernel.pid_max and vm.max_map_count"
+        }
+        _ => "",
     }
 }
 

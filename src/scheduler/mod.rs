@@ -43,6 +43,7 @@ mod slot;
 mod socket_vigil;
 mod spawn;
 mod spin;
+mod starter;
 mod stats;
 mod steal;
 mod supervisor;
@@ -70,13 +71,14 @@ pub(crate) use near::{Queues, is_beside_workers, is_near as is_near_worker};
 pub(crate) use poller_seat::PollerSeat;
 pub(crate) use ring::CAPACITY as QUEUE_CAPACITY;
 pub(crate) use schedule::wake;
-pub(crate) use shared::{Shared, Starter};
+pub(crate) use shared::Shared;
 pub use sites::BlockingSite;
 pub(crate) use spawn::{
     SpawnOptions, Target, count_budget_yield, count_leg, current, current_worker_index,
     drop_handle, is_here, release, spawn,
 };
 pub(crate) use spin::{begins_to_spin, spin};
+pub(crate) use starter::Starter;
 pub use stats::WorkerStats;
 pub use supervisor::Stall;
 pub(crate) use supervisor::supervise;

@@ -13,6 +13,7 @@ use super::locked_queue::LockedQueue;
 use super::pace::Pace;
 use super::poller_seat::PollerSeat;
 use super::sites::{BlockingSite, Sites};
+use super::starter::Starter;
 use super::stats::{Stats, WorkerStats};
 use super::tick::Tick;
 use super::watch::Watch;
@@ -26,7 +27,6 @@ use crate::primitives::sync::atomic::{
 use crate::primitives::sync::{Arc, Lock, Mutex, OnceLock, full_fence};
 use crate::primitives::{asymmetric, tsc};
 use crossbeam_utils::CachePadded;
-use std::fmt;
 use std::io;
 
 /// The scheduler of one runtime.
@@ -56,7 +56,9 @@ pub(crate) struct Shared {
     /// Threads that are not its own and run its fibers.
     pub(super) drivers: AtomicUsize,
     /// Starts a thread for a core; set by `runtime` before the first fiber.
-    starter: OnceLock<Starter>,
+    pub(super) starter: OnceLock<Starter>,
+    /// The last thread that it was to start was refused; see `starter.rs`.
+    pub(super) is_refused: AtomicBool,
     /// How many fibers may be in blocking mode.
     pub(crate) blocking: Limit,
     pub(super) sites: Sites,
@@ -89,17 +91,6 @@ pub(crate) struct Shared {
     /// Nobody expects a fiber to run for long.
     #[cfg(test)]
     pub(crate) all_are_short: AtomicBool,
-}
-
-/// Starts a thread that calls [`run`](super::run) with the given core.
-pub(crate) struct Starter(pub(crate) Box<Start>);
-
-type Start = dyn Fn(&Shared, usize) -> io::Result<()> + Send + Sync;
-
-impl fmt::Debug for Starter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Starter")
-    }
 }
 
 fn new_core(config: &Config, seed: u64, index: usize) -> Core {
@@ -138,6 +129,7 @@ impl Shared {
             threads: AtomicUsize::new(0),
             drivers: AtomicUsize::new(0),
             starter: OnceLock::new(),
+            is_refused: AtomicBool::new(false),
             blocking: Limit::new(config.max_blocking),
             sites: Sites::new(config.learn_blocking, config.max_blocking),
             brief_calls: BriefCalls::new(),
@@ -165,25 +157,6 @@ impl Shared {
     /// One more core, for the replacement of a worker that has stalled.
     pub(super) fn add_core(&self) -> Option<usize> {
         self.cores.add(|index| new_core(&self.config, self.seed, index))
-    }
-
-    /// Says how a thread for a core is started. Once, before the first fiber.
-    pub(crate) fn set_starter(&self, starter: Starter) {
-        let _ = self.starter.set(starter);
-    }
-
-    /// Starts a thread that holds `core`. Where the system has none to give the core stays free: it
-    /// runs again when another thread comes back, or when the supervisor has been given one.
-    pub(super) fn start_thread(&self, core: usize) -> bool {
-        let started = self.starter.get().is_some_and(|starter| starter.0(self, core).is_ok());
-        if started {
-            self.outside.threads_started.add_shared(1);
-        } else {
-            self.outside.threads_refused.add_shared(1);
-            // SAFETY: it was given to the caller, for a thread that is not there.
-            unsafe { self.put_down(core) };
-        }
-        started
     }
 
     /// The scheduler of a fiber.

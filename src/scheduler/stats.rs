@@ -128,7 +128,7 @@ counters! {
     slots_freed,
     /// Threads started to take a core over.
     threads_started,
-    /// Threads that the system refused.
+    /// Threads that the system refused. The first one, until there is one again, is told of on stderr.
     threads_refused,
 }
 

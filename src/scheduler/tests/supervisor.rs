@@ -1,7 +1,7 @@
 //! What the supervisor makes of what it sees, on a clock that the test turns.
 
 use super::super::crew::{Crew, Next};
-use super::super::shared::Starter;
+use super::super::starter::Starter;
 use super::super::supervisor::{Stall, Supervisor};
 use super::{Bench, bench, config};
 use crate::primitives::clock::Moment;

@@ -1,6 +1,6 @@
 //! What the supervisor does for a poller that was left to nobody, and who has it look later.
 
-use super::super::shared::Starter;
+use super::super::starter::Starter;
 use super::super::supervisor::{Stall, Supervisor};
 use super::supervisor::{Noted, PERIOD, at};
 use super::{Config, bench, config};
