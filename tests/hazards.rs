@@ -430,6 +430,39 @@ fn a_wait_in_a_forked_child_is_refused() {
     assert!(left.text.contains("a wait in a forked child"), "{left:?}");
 }
 
+/// Nobody would run it.
+#[test]
+fn a_spawn_in_a_forked_child_is_refused() {
+    let left = child("a_spawn_in_a_forked_child_is_refused", &[], || {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+        // The default runtime has not been used yet: the child must not start its threads either.
+        let runtime = Builder::new().workers(1).build().unwrap();
+        assert_eq!(runtime.run(|| 1), 1);
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        assert!(in_forked_child(|| {
+            // What it was to run is gone with it.
+            let spawn = || drop(volt::go(move || drop(sender)));
+            let refused = catch_unwind(AssertUnwindSafe(spawn)).is_err();
+            refused && receiver.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected)
+        }));
+        let on_another = || drop(runtime.go(|| ()));
+        let named = || drop(volt::thread::Builder::new().spawn(|| ()));
+        for spawn in [&on_another as &dyn Fn(), &named] {
+            assert!(in_forked_child(|| catch_unwind(AssertUnwindSafe(spawn)).is_err()));
+        }
+        // On a fiber of another runtime it comes from outside too.
+        let handle = runtime.handle().clone();
+        volt::run(move || {
+            assert!(in_forked_child(
+                || catch_unwind(AssertUnwindSafe(|| handle.go(|| ()))).is_err()
+            ));
+        });
+        assert_eq!(runtime.go(|| 3).join().unwrap(), 3, "the parent goes on");
+    });
+    assert!(left.status.success(), "{left:?}");
+    assert_eq!(left.text.matches("a spawn in a forked child").count(), 4, "{left:?}");
+}
+
 /// Coroutines of others, wasm, growing stacks: safe code may be on a stack that is not its fiber's. What it
 /// could not wait for must not begin.
 #[test]

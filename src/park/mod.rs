@@ -319,18 +319,7 @@ fn hand_off(fiber: FiberPtr, reason: &str) {
 /// Refuses waits in a `fork`ed child, which has none of the threads that would end them.
 #[inline(always)]
 pub(crate) fn check_process() {
-    if primitives::is_forked() {
-        forked();
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn forked() -> ! {
-    panic!(
-        "a wait in a forked child: volt's threads stayed in the parent; start a new program with \
-         exec, or fork before the first use of volt"
-    );
+    primitives::check_process("a wait");
 }
 
 #[inline(never)]

@@ -11,6 +11,23 @@ pub(crate) fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
+/// Refuses `what` in a `fork`ed child, which has none of the threads that it takes.
+#[inline(always)]
+pub(crate) fn check_process(what: &str) {
+    if is_forked() {
+        refuse(what);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn refuse(what: &str) -> ! {
+    panic!(
+        "{what} in a forked child: volt's threads stayed in the parent; start a new program with \
+         exec, or fork before the first use of volt"
+    );
+}
+
 /// From now on a `fork`ed child is told that it is one. Once per process.
 pub(crate) fn watch_forks() {
     extern "C" fn in_child() {

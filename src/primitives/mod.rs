@@ -38,7 +38,7 @@ mod clock_loom;
 #[cfg(not(loom))]
 mod fork;
 #[cfg(not(loom))]
-pub(crate) use fork::{is_forked, watch_forks};
+pub(crate) use fork::{check_process, is_forked, watch_forks};
 mod lock;
 #[cfg(loom)]
 pub(crate) mod models;

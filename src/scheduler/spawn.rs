@@ -3,6 +3,7 @@
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::fiber::{self, FiberPtr, Kind, Spec, Unfilled};
+use crate::primitives::check_process;
 use crate::primitives::sync::Arc;
 use crate::stack::StackSize;
 use std::panic::Location;
@@ -71,14 +72,23 @@ fn make(
     let shared = match (target, worker) {
         (Target::On(shared), _) => shared,
         (Target::HereOr(_), Some(worker)) => worker.shared,
-        (Target::HereOr(other), None) => other(),
+        (Target::HereOr(other), None) => {
+            check_process("a spawn");
+            other()
+        }
     };
     if shared.is_stopping() {
         return Err(Stopped);
     }
     let here =
         worker.filter(|worker| std::ptr::eq(worker.shared, shared) && worker.core().is_some());
-    let sampled = here.is_some_and(|here| here.own().sampler.take(options.site));
+    let sampled = match here {
+        Some(here) => here.own().sampler.take(options.site),
+        None => {
+            check_process("a spawn");
+            false
+        }
+    };
     let spec = Spec {
         scheduler: std::ptr::from_ref(shared).cast(),
         site: options.site,
