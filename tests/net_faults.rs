@@ -6,7 +6,7 @@ use net_support::common::waits::{until_true, until_waits};
 use net_support::{Watchdog, current_thread, everywhere, listen, pair, workers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, IoSlice, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -213,28 +213,71 @@ fn no_descriptors_left_in_accept() {
     alone("no_descriptors_left_in_accept", with_few_descriptors);
 }
 
-fn with_few_descriptors() {
+/// From now on the process may have 256 descriptors.
+fn limit_descriptors() {
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current = Some(256);
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+}
+
+/// All descriptors that the process may still have.
+fn hoard(fd: impl AsFd) -> Vec<OwnedFd> {
+    std::iter::from_fn(|| rustix::io::dup(fd.as_fd()).ok()).collect()
+}
+
+fn with_few_descriptors() {
+    limit_descriptors();
     everywhere(|_| {
         let (listener, address) = listen();
         let waiting = TcpStream::connect(address).unwrap();
         let first = listener.accept().unwrap();
         let second = TcpStream::connect(address).unwrap();
-        let mut hoard = Vec::new();
-        while let Ok(fd) = rustix::io::dup(first.0.as_fd()) {
-            hoard.push(fd);
-        }
+        let hoard = hoard(&first.0);
         let error = listener.accept().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
         assert_eq!(TcpStream::connect(address).unwrap_err().raw_os_error(), Some(libc::EMFILE));
         // A clone needs none.
         drop(first.0.try_clone().unwrap());
-        hoard.clear();
+        drop(hoard);
         // The connection was not lost.
         assert_eq!(listener.accept().unwrap().1, second.local_addr().unwrap());
         drop(waiting);
+    });
+}
+
+/// What could not leave volt is as it was, for its clones and for those of the standard library.
+#[test]
+fn no_descriptors_left_for_who_leaves() {
+    alone("no_descriptors_left_for_who_leaves", who_does_not_leave);
+}
+
+fn who_does_not_leave() {
+    limit_descriptors();
+    everywhere(|_| {
+        let (listener, address) = listen();
+        let near = std::net::TcpStream::connect(address).unwrap();
+        let (leaves, theirs) = (TcpStream::from(near.try_clone().unwrap()), near);
+        leaves.set_read_timeout(Some(Duration::from_secs(7))).unwrap();
+        leaves.set_nonblocking(true).unwrap();
+        let stays = leaves.try_clone().unwrap();
+        let hoard = hoard(&listener);
+        let error = listener.try_clone().unwrap().into_std().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
+        let error = leaves.into_std().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
+        drop(hoard);
+        // SAFETY: asks for flags.
+        let flags = |fd: BorrowedFd<'_>| unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+        let is_nonblocking = |fd| flags(fd) & libc::O_NONBLOCK != 0;
+        assert!(is_nonblocking(listener.as_fd()), "an accept would block its thread");
+        assert!(!is_nonblocking(theirs.as_fd()));
+        assert_eq!(theirs.read_timeout().unwrap(), None);
+        // They leave when there are descriptors again.
+        let left = listener.try_clone().unwrap().into_std().unwrap();
+        assert!(!is_nonblocking(left.as_fd()));
+        let left = stays.try_clone().unwrap().into_std().unwrap();
+        assert!(is_nonblocking(left.as_fd()));
+        assert_eq!(theirs.read_timeout().unwrap(), Some(Duration::from_secs(7)));
     });
 }
 

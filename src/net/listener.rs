@@ -128,13 +128,14 @@ impl TcpListener {
 
     /// The descriptor for use outside volt, in the mode that the user wants it to be in.
     pub(super) fn release(self) -> io::Result<OwnedFd> {
-        if !self.socket().is_nonblocking() {
-            self.0.lent.store(true, Ordering::SeqCst);
-            rustix::io::ioctl_fionbio(self.socket(), false)?;
-        }
         match Arc::try_unwrap(self.0) {
             Ok(listening) => Socket::release(Arc::new(listening.socket)),
-            Err(shared) => Ok(rustix::io::fcntl_dupfd_cloexec(&shared.socket, 3)?),
+            Err(shared) => {
+                // Before anything is changed: without a duplicate nothing leaves.
+                let fd = shared.socket.duplicate()?;
+                shared.lend()?;
+                Ok(fd)
+            }
         }
     }
 
@@ -294,6 +295,15 @@ impl TcpListener {
 type Accepted = (OwnedFd, Option<SocketAddrAny>);
 
 impl Listening {
+    /// Puts the description into the mode that the user wants a standard listener to be in.
+    fn lend(&self) -> Result<(), Errno> {
+        if self.socket.is_nonblocking() {
+            return Ok(());
+        }
+        self.lent.store(true, Ordering::SeqCst);
+        rustix::io::ioctl_fionbio(&self.socket, false)
+    }
+
     fn accept(&self, fd: BorrowedFd<'_>) -> Result<(Accepted, bool), Errno> {
         if self.lent.load(Ordering::SeqCst) && !has_connection(fd)? {
             return Err(Errno::AGAIN);

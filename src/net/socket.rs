@@ -58,17 +58,33 @@ impl Socket {
     ///
     /// The descriptor could not be duplicated.
     pub(super) fn release(socket: Arc<Socket>) -> io::Result<OwnedFd> {
-        for (id, stored) in socket.timeouts() {
+        match Arc::try_unwrap(socket) {
+            Ok(socket) => {
+                socket.pass_settings()?;
+                Ok(socket.source.into_fd())
+            }
+            Err(shared) => {
+                // First: without a duplicate nothing leaves, and other handles keep the settings that they have.
+                let fd = shared.duplicate()?;
+                shared.pass_settings()?;
+                Ok(fd)
+            }
+        }
+    }
+
+    pub(super) fn duplicate(&self) -> io::Result<OwnedFd> {
+        Ok(rustix::io::fcntl_dupfd_cloexec(self, 3)?)
+    }
+
+    /// Tells the kernel of the time-outs and the mode.
+    fn pass_settings(&self) -> io::Result<()> {
+        for (id, stored) in self.timeouts() {
             // Also that there is none: the kernel has what it had when the socket came to volt.
-            let set = sockopt::set_socket_timeout(&*socket, id, stored.load());
+            let set = sockopt::set_socket_timeout(self, id, stored.load());
             // What is no socket has none.
             set.or_else(|error| if stored.load().is_none() { Ok(()) } else { Err(error) })?;
         }
-        rustix::io::ioctl_fionbio(&*socket, socket.is_nonblocking())?;
-        match Arc::try_unwrap(socket) {
-            Ok(socket) => Ok(socket.source.into_fd()),
-            Err(shared) => Ok(rustix::io::fcntl_dupfd_cloexec(&*shared, 3)?),
-        }
+        Ok(rustix::io::ioctl_fionbio(self, self.is_nonblocking())?)
     }
 
     fn timeouts(&self) -> [(Timeout, &StoredTimeout); 2] {
