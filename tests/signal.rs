@@ -3,7 +3,8 @@
 mod net_support;
 
 use net_support::common::waits::{until_waits, until_waits_on};
-use net_support::{Watchdog, eventually, everywhere, workers};
+use net_support::common::{LONG, child, is_child};
+use net_support::{Watchdog, current_thread, eventually, everywhere, workers};
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -65,6 +66,101 @@ fn a_program_that_a_fiber_starts_can_be_ended() {
     everywhere(move |_| assert_eq!(start(true), (Some(libc::SIGTERM), None)));
     let inherited = volt::go(move || start(false)).join().unwrap();
     assert_eq!(inherited, (None, Some(7)), "nothing to unblock");
+}
+
+/// Runs the body of `test` in a process that a fiber starts as it is: main and all that it spawns block what the worker did.
+fn started_by_a_fiber(test: &'static str, body: fn()) {
+    let start = move || child(test, &[], body);
+    let left = if is_child(test) { start() } else { volt::go(start).join().unwrap() };
+    assert!(left.status.success(), "{left:?}");
+}
+
+/// Of the calling thread; what is pending, of the process too.
+fn blocked_and_pending() -> [Vec<i32>; 2] {
+    // SAFETY: both sets are filled before they are read.
+    unsafe {
+        let mut sets = [std::mem::zeroed::<libc::sigset_t>(); 2];
+        let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut sets[0]);
+        assert_eq!((blocked, libc::sigpending(&raw mut sets[1])), (0, 0));
+        let members = |set: libc::sigset_t| {
+            (1..=64).filter(move |&signal| libc::sigismember(&raw const set, signal) == 1).collect()
+        };
+        sets.map(members)
+    }
+}
+
+fn received_though_blocked() {
+    let at_first = blocked_and_pending();
+    for signal in [Signal::Terminate, Signal::User1] {
+        assert!(at_first[0].contains(&signal.as_raw()), "it was not started as it should be");
+        let mut signals = Signals::new([signal]).unwrap();
+        send(signal);
+        assert_eq!(signals.recv_timeout(LONG / 2).unwrap(), signal);
+    }
+    // Nobody has asked for it; it would end the process.
+    send(Signal::User2);
+    assert_eq!(blocked_and_pending(), [at_first[0].clone(), vec![libc::SIGUSR2]]);
+}
+
+#[test]
+fn a_program_that_a_fiber_starts_receives_on_a_thread() {
+    started_by_a_fiber("a_program_that_a_fiber_starts_receives_on_a_thread", || {
+        received_though_blocked();
+    });
+}
+
+#[test]
+fn a_program_that_a_fiber_starts_receives_on_a_fiber() {
+    started_by_a_fiber("a_program_that_a_fiber_starts_receives_on_a_fiber", || {
+        workers(1).run(received_though_blocked);
+    });
+}
+
+#[test]
+fn a_program_that_a_fiber_starts_receives_on_a_thread_with_fibers() {
+    started_by_a_fiber("a_program_that_a_fiber_starts_receives_on_a_thread_with_fibers", || {
+        current_thread().run(received_though_blocked);
+    });
+}
+
+/// Whoever registers may end before anything comes.
+#[test]
+fn a_program_that_a_fiber_starts_receives_when_the_thread_is_gone() {
+    started_by_a_fiber("a_program_that_a_fiber_starts_receives_when_the_thread_is_gone", || {
+        let registers = || Signals::new([Signal::Hangup]).unwrap();
+        let mut signals = std::thread::spawn(registers).join().unwrap();
+        send(Signal::Hangup);
+        assert_eq!(signals.recv_timeout(LONG / 2).unwrap(), Signal::Hangup);
+    });
+}
+
+/// Faults of the running code, the profiler's, and what nobody can block; the C library keeps some for itself.
+#[test]
+fn what_a_worker_does_not_block() {
+    let _turn = turn();
+    let kept = [
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGABRT,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        libc::SIGPROF,
+        libc::SIGSYS,
+        libc::SIGKILL,
+        libc::SIGSTOP,
+    ];
+    let reserved = |&signal: &i32| (32..libc::SIGRTMIN()).contains(&signal);
+    workers(1).run(|| {
+        for registers in [false, true] {
+            let _signals = registers.then(|| Signals::new([Signal::User1]).unwrap());
+            let [blocked, _] = blocked_and_pending();
+            let open = (1..=64).filter(|signal| !blocked.contains(signal) && !reserved(signal));
+            let mut kept = kept.to_vec();
+            kept.sort_unstable();
+            assert_eq!(open.collect::<Vec<_>>(), kept);
+        }
+    });
 }
 
 #[test]

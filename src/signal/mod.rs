@@ -2,6 +2,7 @@
 //!
 //! Worker threads block all signals but those of faults and profilers, so a handler runs on some
 //! other thread and never disturbs a fiber. A program that a fiber starts, and a thread, inherits that: see [`unblock`](fn@unblock).
+//! [`Signals`] receives what it names in such a program too.
 //!
 //! ```
 //! use volt::signal::{Signal, Signals};
@@ -19,6 +20,7 @@
 mod kind;
 mod pending;
 mod signals;
+mod taker;
 mod unblock;
 
 pub use kind::Signal;

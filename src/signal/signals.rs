@@ -2,6 +2,7 @@
 
 use super::kind::Signal;
 use super::pending::Pending;
+use super::taker;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
 use signal_hook_registry::SigId;
@@ -15,6 +16,10 @@ use std::time::Duration;
 /// `Signals` that names a signal gets it. While a `Signals` lives, the signal's default action is
 /// off, and it stays off afterwards: a program that has once waited for Ctrl-C is not ended by it
 /// any more.
+///
+/// It gets them although the thread that makes it blocks them, as workers do and all threads of a program that was started
+/// so: a thread of volt's, `volt-signals`, then lets them through, from now on. No other thread's mask is changed. A program
+/// that blocks a signal everywhere so as to fetch it by other means (`sigwait`, a `signalfd`) names it here or there, not both.
 ///
 /// ```
 /// use volt::signal::{Signal, Signals};
@@ -41,7 +46,7 @@ impl Signals {
     ///
     /// `InvalidInput` for a signal that cannot be caught (`SIGKILL`, `SIGSTOP`) or that reports a
     /// fault of the running code (such as `SIGSEGV`), or a number that is no signal; what the system
-    /// says.
+    /// says, also that it starts no thread to let through what is blocked here.
     ///
     /// ```
     /// use volt::signal::{Signal, Signals};
@@ -59,13 +64,14 @@ impl Signals {
         let pending = Arc::new(Pending::new()?);
         // Made before the first handler, so that it takes them off again if a later one fails.
         let mut made = Signals { pending, taken: 0, handlers: Vec::with_capacity(numbers.len()) };
-        for number in numbers {
+        for &number in &numbers {
             let pending = Arc::clone(&made.pending);
             let bit = 1 << (number - 1);
             // SAFETY: `raise` is an atomic operation and a system call: safe in a signal handler.
             let id = unsafe { signal_hook_registry::register(number, move || pending.raise(bit)) }?;
             made.handlers.push(id);
         }
+        taker::let_through(&numbers)?;
         Ok(made)
     }
 

@@ -114,7 +114,7 @@ const REACHED: &str = "the child is in its test";
 /// this does not return. Fails if there is no test of that name, or `body` is not in it.
 #[track_caller]
 pub fn child(name: &str, env: &[(&str, &str)], body: impl FnOnce()) -> Left {
-    if std::env::var(CHILD).as_deref() == Ok(name) {
+    if is_child(name) {
         println!("\n{REACHED}");
         body();
         std::process::exit(0);
@@ -129,6 +129,11 @@ pub fn child(name: &str, env: &[(&str, &str)], body: impl FnOnce()) -> Left {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     reap(command.spawn().unwrap(), name)
+}
+
+/// Is this the process that [`child`] started for the test `name`?
+pub fn is_child(name: &str) -> bool {
+    std::env::var(CHILD).as_deref() == Ok(name)
 }
 
 /// All that comes out of `pipe`, read while it comes.

@@ -127,6 +127,12 @@ const CASES: &[Case] = &[
         let runtime = Builder::new_current_thread().build().unwrap();
         runtime.run(thread::park);
     }),
+    ("the_thread_that_lets_signals_through_wakes_nobody", Expected::Ends, || {
+        expecting(Builder::new().workers(2), 1, |_| ()).run(|| {
+            drop(volt::signal::Signals::new([volt::signal::Signal::User1]).unwrap());
+            thread::park();
+        });
+    }),
     ("a_plain_thread_may_wake", Expected::Ends, || {
         silent(Builder::new().workers(2)).run(|| {
             let me = volt::current();
