@@ -41,6 +41,7 @@ const BACKLOG: i32 = 4096;
 ///
 /// ```no_run
 /// use volt::net::{TcpListener, TcpStream};
+/// use volt::time::Duration;
 ///
 /// fn handle_client(stream: TcpStream) {
 ///     // ...
@@ -49,8 +50,15 @@ const BACKLOG: i32 = 4096;
 /// fn main() -> std::io::Result<()> {
 ///     let listener = TcpListener::bind("127.0.0.1:8080")?;
 ///     for stream in listener.incoming() {
-///         let stream = stream?;
-///         volt::go(move || handle_client(stream));
+///         match stream {
+///             Ok(stream) => drop(volt::go(move || handle_client(stream))),
+///             Err(error) if volt::cancel::is_cancelled(&error) => break,
+///             Err(error) => {
+///                 eprintln!("no connection for now: {error}");
+///                 // Where no descriptors are left the next step would fail at once.
+///                 volt::sleep(Duration::from_millis(50));
+///             }
+///         }
 ///     }
 ///     Ok(())
 /// }
@@ -217,8 +225,9 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// What the system says. Some errors are about one connection (`ConnectionAborted`) or pass (no
-    /// descriptors left); a server logs them and goes on.
+    /// What the system says. Some errors are about one connection (`ConnectionAborted`) or pass: where no
+    /// descriptors are left the connection stays in the queue, and the next `accept` fails at once, until
+    /// some are. So a server logs an error, and sleeps for a moment before it goes on.
     ///
     /// ```
     /// use volt::net::{TcpListener, TcpStream};
@@ -236,7 +245,9 @@ impl TcpListener {
         Ok((TcpStream::from_socket(Socket::new(fd)), address::from_kernel(peer)?))
     }
 
-    /// The connections as they come; it never ends. Each step is an [`accept`](TcpListener::accept).
+    /// The connections as they come; it never ends, after an error neither. Each step is an
+    /// [`accept`](TcpListener::accept): where no descriptors are left it fails again and again, and a server sleeps
+    /// for a moment in between, as [above](TcpListener).
     ///
     /// ```
     /// use volt::net::{TcpListener, TcpStream};
