@@ -3,7 +3,6 @@
 use super::AllowedMemory;
 use rustix::io;
 use rustix::mm::{self, Advice, MapFlags};
-use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -45,11 +44,17 @@ pub(crate) fn resident(base: NonNull<u8>, pages: &mut [u8]) -> io::Result<()> {
     }
 }
 
-/// The limits that can refuse a mapping.
+/// The limits that can refuse a mapping; none where the system refuses to say, as under a seccomp filter (for which
+/// rustix panics).
 pub(crate) fn soft_limits() -> [AllowedMemory; 2] {
     let limit = |resource, name, flag, statm_column| {
-        let bytes = getrlimit(resource).current;
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: writes to a local variable.
+        let is_known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
+        #[allow(clippy::useless_conversion, reason = "it has 32 bits on some targets")]
+        let bytes =
+            (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then(|| u64::from(limit.rlim_cur));
         AllowedMemory { name, flag, bytes, statm_column }
     };
-    [limit(Resource::As, "RLIMIT_AS", 'v', 0), limit(Resource::Data, "RLIMIT_DATA", 'd', 5)]
+    [limit(libc::RLIMIT_AS, "RLIMIT_AS", 'v', 0), limit(libc::RLIMIT_DATA, "RLIMIT_DATA", 'd', 5)]
 }
