@@ -1,6 +1,9 @@
 //! What must be refused, because it could only hang or corrupt; and what a busy fiber owes others.
 
 mod common;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#[path = "hazards/filtered.rs"]
+mod filtered;
 
 use common::{LONG, Left, child, within};
 use std::io::{Read, Write};
@@ -32,6 +35,12 @@ fn filter(number: libc::c_long, action: u32) {
         step(libc::BPF_RET | libc::BPF_K, action, 0),
         step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
     ];
+    install(&mut steps);
+}
+
+/// For every thread of the process.
+#[cfg(target_os = "linux")]
+fn install(steps: &mut [libc::sock_filter]) {
     let program =
         libc::sock_fprog { len: steps.len() as libc::c_ushort, filter: steps.as_mut_ptr() };
     let all_threads = libc::SECCOMP_FILTER_FLAG_TSYNC;
