@@ -5,12 +5,13 @@ mod common;
 use common::waits::{until_true, wait_of};
 use common::{LONG, child, everywhere, limit_address_space, within};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use volt::cancel::Cancelled;
 use volt::runtime::{Builder, Handle};
 use volt::scope::{JoinSet, try_join};
+use volt::sync::Event;
 use volt::thread::park;
 use volt::{StackError, join, race, scope};
 
@@ -394,5 +395,116 @@ fn a_set_of_fallible_fibers_gives_the_error_that_ended_it() {
         set.try_go(waits_for(1));
         set.cancel();
         assert!(set.try_join_all().unwrap_err().is::<Cancelled>());
+    });
+}
+
+/// Its destructor waits for the event; it counts when it begins and when it ends.
+struct Lingers(Arc<Event>, Arc<AtomicUsize>);
+
+impl Drop for Lingers {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.wait();
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// `f` drops what it is given: the destructor runs to its end, though a cancel of the caller comes meanwhile.
+fn drops_whole(f: impl FnOnce(Lingers) + Send + 'static) {
+    let (event, steps) = (Arc::new(Event::new()), Arc::new(AtomicUsize::new(0)));
+    let lingers = Lingers(Arc::clone(&event), Arc::clone(&steps));
+    let fiber = volt::go(move || f(lingers));
+    until_true("the destructor begins", || steps.load(Ordering::SeqCst) == 1);
+    fiber.cancel();
+    event.set();
+    drop(fiber.join());
+    until_true("the destructor ends", || steps.load(Ordering::SeqCst) == 2);
+}
+
+/// Two sides of which one ends at once, when the other has begun, and that one when it is cut off.
+fn sides<T: Send>(late: T, early: T) -> (impl FnOnce() -> T + Send, impl FnOnce() -> T + Send) {
+    let begun = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&begun);
+    let late = move || {
+        begun.store(true, Ordering::SeqCst);
+        while !volt::cancelled() {
+            volt::yield_now();
+        }
+        late
+    };
+    let early = move || {
+        while !theirs.load(Ordering::SeqCst) {
+            volt::yield_now();
+        }
+        early
+    };
+    (late, early)
+}
+
+#[test]
+fn a_cancel_does_not_cut_off_the_destructor_of_what_nobody_takes() {
+    everywhere(|| {
+        drops_whole(|lingers| {
+            let mut set = JoinSet::new();
+            set.go(move || lingers);
+            volt::channel::select! { wait(set) -> () => () }
+        });
+        drops_whole(|lingers| {
+            let mut set = JoinSet::independent();
+            set.go(move || lingers);
+            set.go(|| resume_unwind(Box::new(7)));
+            assert!(set.join_all().is_err());
+        });
+        drops_whole(|lingers| {
+            let mut set = JoinSet::independent();
+            set.try_go(move || Ok(lingers));
+            set.try_go(|| Err(7));
+            assert!(set.try_join_all().unwrap().is_err());
+        });
+        drops_whole(|lingers| {
+            let (late, early) = sides(Some(lingers), None);
+            assert!(race(late, early).is_none());
+        });
+        drops_whole(|lingers| {
+            let (late, early) = sides(Some(lingers), None);
+            assert!(race(early, late).is_none());
+        });
+        drops_whole(|lingers| {
+            let (late, early) = sides(Some(lingers), None);
+            volt::race!(early, late);
+        });
+        drops_whole(|lingers| {
+            let (late, early) = sides(Ok(lingers), Err(7));
+            assert!(try_join(late, early).is_err());
+        });
+        drops_whole(|lingers| {
+            let (late, early) = sides(Ok(lingers), Err(7));
+            assert!(try_join(early, late).is_err());
+        });
+    });
+}
+
+#[test]
+fn a_set_drops_its_results_whatever_their_destructors_do() {
+    struct Panics(Arc<AtomicUsize>);
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            resume_unwind(Box::new(7));
+        }
+    }
+    everywhere(|| {
+        let (returned, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut set = JoinSet::new();
+        for _ in 0..3 {
+            let (returned, dropped) = (Arc::clone(&returned), Arc::clone(&dropped));
+            set.go(move || {
+                returned.fetch_add(1, Ordering::SeqCst);
+                Panics(dropped)
+            });
+        }
+        until_true("all return", || returned.load(Ordering::SeqCst) == 3);
+        drop(set);
+        until_true("all are dropped", || dropped.load(Ordering::SeqCst) == 3);
     });
 }

@@ -6,6 +6,7 @@
 //! token finds the end that did it. Who is late sees so under the same lock. Of a closure that could not run the
 //! token hears first, and the end is noted when whoever waits for it learns why.
 
+use super::untaken::drop_untaken;
 use crate::cancel::{Cancelled, Token};
 use crate::primitives::sync::Mutex;
 use std::any::Any;
@@ -43,7 +44,7 @@ impl<T> First<T> {
         };
         match late {
             None => self.token.cancel(),
-            Some(late) => drop(late),
+            Some(late) => drop_untaken(late),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Two closures side by side.
 
+use super::untaken::drop_untaken;
 use crate::cancel::{self, Cancelled, Token};
 use crate::thread::{ScopedJoinHandle, scope};
 use std::any::Any;
@@ -74,7 +75,13 @@ where
             ended
         }));
         match catch_unwind(AssertUnwindSafe(|| token.run(a))) {
-            Ok(Ok(Ok(here))) => Ok((here, unwrap(there)?)),
+            Ok(Ok(Ok(here))) => match unwrap(there) {
+                Ok(there) => Ok((here, there)),
+                Err(error) => {
+                    drop_untaken(here);
+                    Err(error)
+                }
+            },
             Ok(Ok(Err(error))) => {
                 let was_second = token.is_cancelled();
                 is_over(&token, &there);
@@ -82,7 +89,10 @@ where
                 match flatten(there) {
                     Err(payload) if !payload.is::<Cancelled>() => cancel::resume(payload),
                     Ok(Err(first)) if was_second => Err(first),
-                    _ => Err(error),
+                    late => {
+                        drop_untaken(late);
+                        Err(error)
+                    }
                 }
             }
             Ok(Err(Cancelled)) => match unwrap(there) {
@@ -148,11 +158,17 @@ pub fn race<T: Send>(a: impl FnOnce() -> T, b: impl FnOnce() -> T + Send) -> T {
         let is_cancel = here.as_ref().is_err_and(|payload| payload.is::<Cancelled>());
         if token.is_cancelled() && !is_cancel {
             // If the other could not run, it has not ended before.
-            let ended = there.join().unwrap_or_else(|error| here.or(Err(error)));
+            let ended = match there.join() {
+                Ok(first) => {
+                    drop_untaken(here);
+                    first
+                }
+                Err(error) => here.or(Err(error)),
+            };
             return ended.unwrap_or_else(|payload| cancel::resume(payload));
         }
         is_over(&token, &there);
-        let _ = there.join();
+        drop_untaken(there.join());
         here.unwrap_or_else(|payload| cancel::resume(payload))
     })
 }

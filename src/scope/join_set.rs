@@ -2,6 +2,7 @@
 
 use super::first::Payload;
 use super::results::{Report, Results};
+use super::untaken::drop_untaken;
 use crate::cancel::{self, Cancelled, Token, unwind};
 use crate::channel::{Attempt, Parcel, Purpose, SelectNode, Selectable, SelectedOperation, Source};
 use crate::park::{Outcome, Wait};
@@ -206,7 +207,10 @@ impl<T: Send + 'static> JoinSet<T> {
     pub fn join_all(mut self) -> Result<Vec<T>> {
         let mut values = Vec::with_capacity(self.len());
         match self.take_all(|number, value| values.push((number, value))) {
-            Some(payload) => Err(payload),
+            Some(payload) => {
+                values.into_iter().for_each(drop_untaken);
+                Err(payload)
+            }
             None => Ok(in_order(values)),
         }
     }
@@ -321,14 +325,17 @@ impl<T: Send + 'static, E: Send + 'static> JoinSet<std::result::Result<T, E>> {
         let mut error = None;
         let failure = self.take_all(|number, result| match result {
             Ok(value) => values.push((number, value)),
-            Err(first) => _ = error.get_or_insert(first),
+            Err(first) if error.is_none() => error = Some(first),
+            Err(later) => drop_untaken(later),
         });
-        match (failure, error) {
+        let failed = match (failure, error) {
+            (None, None) => return Ok(Ok(in_order(values))),
             (Some(payload), None) => Err(payload),
             (Some(payload), _) if !payload.is::<Cancelled>() => Err(payload),
             (_, Some(error)) => Ok(Err(error)),
-            (None, None) => Ok(Ok(in_order(values))),
-        }
+        };
+        values.into_iter().for_each(drop_untaken);
+        failed
     }
 }
 

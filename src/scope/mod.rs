@@ -20,6 +20,7 @@ mod join;
 mod join_set;
 mod results;
 mod several;
+mod untaken;
 
 use crate::park;
 

@@ -3,5 +3,6 @@
 
 mod first;
 mod results;
+mod untaken;
 
 use crate::cancel::park;

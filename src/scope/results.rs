@@ -10,6 +10,7 @@
 //! The lock of `waiters` comes before that of `ended`; who puts a result has one at a time.
 
 use super::park::{self, Outcome, Wait};
+use super::untaken::drop_untaken;
 use crate::cancel::Token;
 use crate::fiber::{WaiterPtr, Waiters};
 use crate::primitives::sync::{Arc, Mutex};
@@ -53,6 +54,14 @@ impl<T> Results<T> {
 
     pub(super) fn unlink(&self, waiter: WaiterPtr, outcome: u32) {
         self.waiters.unlink_as(waiter, outcome);
+    }
+}
+
+impl<T> Drop for Results<T> {
+    fn drop(&mut self) {
+        while let Some((_, result)) = self.take() {
+            drop_untaken(result);
+        }
     }
 }
 
