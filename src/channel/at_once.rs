@@ -3,9 +3,9 @@
 
 use super::core::{Core, Woken, deliver};
 use super::error::{TryRecvError, TrySendError};
-use super::node::Wakes;
+use super::node::{Side, Wakes};
 use super::plain::{LARGE, StillLocked};
-use super::state::{Received, Sent, Side, State};
+use super::state::{Received, Sent, State};
 use crate::fiber;
 use crate::park::WaiterPtr;
 use std::mem::{ManuallyDrop, MaybeUninit};

@@ -3,14 +3,14 @@
 
 use super::core::{Woken, deliver};
 use super::error::{RecvError, SendError};
-use super::node::Wakes;
+use super::node::{Side, Wakes};
 use super::open::Open;
 use super::parcel::Parcel;
 use super::receiver::{Flavor, Receiver};
 use super::select_node::SelectNode;
 use super::selected::SelectedOperation;
 use super::sender::Sender;
-use super::state::{Received, Sent, Side};
+use super::state::{Received, Sent};
 use crate::park::has_passed;
 use crate::time::Instant;
 use std::alloc::Layout;
@@ -158,6 +158,9 @@ pub trait Source {
     fn collect(&self, _parcel: &mut Parcel) -> bool {
         false
     }
+
+    /// Takes the message back that came into the parcel, if it did.
+    fn take_back(&self, _parcel: &mut Parcel) {}
 
     /// Gives a promise back.
     fn withdraw(&self) {}
@@ -315,6 +318,15 @@ impl<T> Source for Receiver<T> {
             unsafe { parcel.fill::<T>() };
         }
         collected
+    }
+
+    fn take_back(&self, parcel: &mut Parcel) {
+        // What a clock makes does not come to who waits, but is found when he looks.
+        let Flavor::Channel(core) = &self.flavor else { return };
+        // SAFETY: this receiver filled it, so with its type.
+        if let Some(message) = unsafe { parcel.take::<T>() } {
+            core.with(|state, wakes| state.take_back(message, wakes));
+        }
     }
 }
 

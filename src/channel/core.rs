@@ -3,8 +3,8 @@
 
 use super::error::SendError;
 use super::hint::Hint;
-use super::node::{End, Lost, Node, Party, Wakes};
-use super::state::{Collected, Sent, Side, State};
+use super::node::{End, Lost, Node, Party, Side, Wakes};
+use super::state::{Collected, Sent, State};
 use crate::cancel;
 use crate::fiber;
 use crate::park::{self, Late, Outcome, Parking, Wait, WaiterPtr, Wake};

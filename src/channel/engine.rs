@@ -236,10 +236,10 @@ impl<'a> Chosen<'_, 'a> {
 
 impl Drop for Chosen<'_, '_> {
     fn drop(&mut self) {
-        // As a `SelectedOperation` that is dropped.
-        self.parcel.forget();
+        let source = self.choice.case.source;
+        source.take_back(self.parcel);
         if self.choice.promised {
-            self.choice.case.source.withdraw();
+            source.withdraw();
         }
     }
 }

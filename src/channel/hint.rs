@@ -13,7 +13,7 @@
 //! These are places, not pointers: nobody reads there. One that is out of date, since who settled the wait had the bias, costs
 //! what it fetches, as does that of a select with so many cases that its nodes do not stand on its stack.
 
-use super::state::Side;
+use super::node::Side;
 use crate::primitives::prefetch_lines_to_write;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::sync::hint::AtomicUsize;

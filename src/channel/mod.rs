@@ -50,7 +50,7 @@
 //! | who has a [`Sender`] or [`Receiver`] | the last one of its side tells the other side |
 //! | the expression of a chosen `send` in [`select!`], who has a [`Permit`] | the place, or the receiver, is given back |
 //! | who has a [`SelectedOperation`] | the place is given back; a message in it is forgotten, not dropped |
-//! | a method of a [`Case`] | the panic comes out of the select; no other case has had its effect |
+//! | a method of a [`Case`] | the panic comes out of the select; no other case has had its effect: a message that had come goes back, and is the next one, over a full channel or a rendezvous too |
 //! | the destructor of a message | the panic comes out of the drop of the last receiver; the senders know that it is gone, and what was still to be dropped is leaked |
 //!
 //! # Waiting for other things too

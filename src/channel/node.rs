@@ -71,6 +71,18 @@ impl End {
     }
 }
 
+/// On which side a node waits, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Send,
+    Receive,
+    /// To be told when a send may be possible.
+    WatchSend,
+    WatchReceive,
+    /// For a message that was promised.
+    Collect,
+}
+
 /// An entry in one list of one channel.
 pub(super) struct Node<W> {
     links: Links<Node<W>>,

@@ -38,7 +38,8 @@ use std::fmt;
 ///
 /// A fiber that is cancelled unwinds out of the select, after step 4. All methods are called while no wait
 /// is open; they may wait themselves, though nobody will thank them for it. A panic comes out of the
-/// select; the other cases have been unregistered then, and if one was chosen it is withdrawn.
+/// select; the other cases have been unregistered then, and if one was chosen it is withdrawn, or its message
+/// goes back to the channel.
 ///
 /// # Example
 ///

@@ -8,8 +8,8 @@
 
 use super::core::{Core, Locked, RECEIVE, SEND, deliver, give_up, is_over};
 use super::error::{RecvTimeoutError, SendTimeoutError};
-use super::node::{End, Wakes};
-use super::state::{Received, Sent, Side, State};
+use super::node::{End, Side, Wakes};
+use super::state::{Received, Sent, State};
 use crate::cancel;
 use crate::park::{self, Outcome, WaiterPtr};
 use crate::primitives::clock::Moment;

@@ -5,7 +5,8 @@
 //! outside the lock (nodes whose wait has ended otherwise and that are still linked do not count):
 //!
 //! 1. if a receiver waits, there is no message, and for a rendezvous no sender;
-//! 2. if a sender waits, there is no free place: messages plus promises are as many as the capacity;
+//! 2. if a sender waits, there is no free place: messages plus promises are as many as the capacity,
+//!    or more where a message was taken back;
 //! 3. a message that was sent is in the queue, or was received, or is in `handed` for a receiver that
 //!    has been promised it.
 //!
@@ -16,7 +17,7 @@
 //! a receiver, which has given up its time-out and its cancel and collects the message (`collecting`),
 //! or learns that the sender withdrew.
 
-use super::node::{End, Lost, Node, Party, Wakes, close};
+use super::node::{End, Lost, Node, Party, Side, Wakes, close};
 use crate::util::chunks::Chunks;
 use crate::util::list::List;
 use std::collections::VecDeque;
@@ -51,18 +52,6 @@ pub(super) enum Collected {
     Done,
     Withdrawn,
     NotYet,
-}
-
-/// On which side a node waits, and for what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    Send,
-    Receive,
-    /// To be told when a send may be possible.
-    WatchSend,
-    WatchReceive,
-    /// For a message that was promised.
-    Collect,
 }
 
 pub(super) struct State<T, W> {
@@ -328,13 +317,19 @@ impl<T, W: Party> State<T, W> {
             return Sent::Done;
         }
         self.promised -= 1;
-        // SAFETY: passed on.
-        let sent = unsafe { self.send(from, wakes) };
-        if self.queue.is_empty() {
-            // It went straight to a receiver, past the place that was kept for it.
-            self.give_up_place(wakes);
+        if self.disconnected {
+            return Sent::Disconnected;
         }
-        sent
+        // SAFETY: passed on.
+        if unsafe { self.hand_to_receiver(from, wakes) } {
+            // Past the place that was kept for it.
+            self.give_up_place(wakes);
+        } else {
+            // SAFETY: passed on. There is that place, whatever was taken back meanwhile.
+            unsafe { self.queue.push_from(from) };
+            self.tell(Side::WatchReceive, wakes);
+        }
+        Sent::Done
     }
 
     /// Ends a promise without a message.
@@ -346,7 +341,13 @@ impl<T, W: Party> State<T, W> {
         self.give_up_place(wakes);
     }
 
-    /// A place that was kept is free, while receivers may wait: what comes in for it is theirs.
+    /// Takes a message back that came out for a receiver, where messages do not wait too.
+    pub(super) fn take_back(&mut self, message: T, wakes: &mut Wakes<W::Wake>) {
+        self.queue.push_front(message);
+        self.give_up_place(wakes);
+    }
+
+    /// A place may be free, or a message back, while receivers may wait: what there is, is theirs.
     fn give_up_place(&mut self, wakes: &mut Wakes<W::Wake>) {
         self.refill(wakes);
         while !self.receivers.is_empty() {

@@ -1,12 +1,15 @@
 //! What a case of somebody's own may do: anything.
 
+use crate::common::waits::until_waits;
 use crate::common::{LONG, within};
 use crate::helpers::{Numbers, Probe, everywhere};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use volt::channel::{Case, Select, Waiter, bounded, select, unbounded};
+use volt::JoinHandle;
+use volt::channel::{Case, Receiver, Select, Waiter, bounded, select, unbounded};
+use volt::sync::Event;
 
 /// Calls `on` with what it is asked for.
 struct Does<F>(F);
@@ -196,6 +199,96 @@ fn a_panic_gives_back_what_was_chosen() {
             drop(s);
             let expected = if capacity == 1 { vec![0, 2] } else { vec![2] };
             assert_eq!(receiver.join().unwrap(), expected);
+        }
+    });
+}
+
+/// A fiber that was given the message in a select, whose other case then panics when `lets_go` is set.
+struct Fails {
+    lets_go: Arc<Event>,
+    fiber: JoinHandle<()>,
+}
+
+impl Fails {
+    fn after<T: Send + 'static>(r: &Receiver<T>, send: impl FnOnce()) -> Fails {
+        let (lets_go, r) = (Arc::new(Event::new()), r.clone());
+        let theirs = Arc::clone(&lets_go);
+        let fiber = volt::go(move || {
+            let panics = Does(|asked, _: Option<&Waiter>| {
+                if asked == Asked::Unregister {
+                    theirs.wait();
+                    panic!("as it was told");
+                }
+                asked == Asked::Register
+            });
+            select! {
+                recv(r) -> _ => unreachable!("the other one panics"),
+                wait(panics) -> _ => unreachable!(),
+            }
+        });
+        until_waits("select", &fiber);
+        send();
+        Fails { lets_go, fiber }
+    }
+
+    fn fail(self) {
+        self.lets_go.set();
+        assert!(self.fiber.join().is_err());
+    }
+}
+
+#[test]
+fn a_message_goes_back_if_another_case_panics() {
+    everywhere(|_| {
+        for capacity in [None, Some(2), Some(1), Some(0)] {
+            for makes_it_late in [false, true] {
+                let (s, r) = capacity.map_or_else(unbounded, bounded);
+                let one = Arc::new(());
+                let fails = Fails::after(&r, || match makes_it_late {
+                    false => s.send(Arc::clone(&one)).unwrap(),
+                    true => select! { send(s, Arc::clone(&one)) -> sent => sent.unwrap() },
+                });
+                assert!(r.try_recv().is_err());
+                fails.fail();
+                assert_eq!(Arc::strong_count(&one), 2, "neither lost nor dropped");
+                assert_eq!(r.try_recv(), Ok(Arc::clone(&one)));
+                assert!(r.try_recv().is_err());
+                // Nobody receives it.
+                let fails = Fails::after(&r, || s.send(Arc::clone(&one)).unwrap());
+                drop(r);
+                fails.fail();
+                assert_eq!(Arc::strong_count(&one), 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_message_that_goes_back_is_the_next_one() {
+    everywhere(|_| {
+        for capacity in [None, Some(1)] {
+            // The queue, and the place that is kept for a sender, are taken meanwhile.
+            let (s, r) = capacity.map_or_else(unbounded, bounded);
+            let fails = Fails::after(&r, || s.send(1).unwrap());
+            s.send(2).unwrap();
+            fails.fail();
+            s.try_send(3).unwrap_or_else(|_| assert!(capacity.is_some()));
+            assert_eq!((r.recv(), r.recv()), (Ok(1), Ok(2)));
+            let (s, r) = capacity.map_or_else(unbounded, bounded);
+            let fails = Fails::after(&r, || s.send(1).unwrap());
+            let permit = select! { wait(s) -> permit => permit };
+            fails.fail();
+            permit.send(2).unwrap();
+            assert_eq!((r.recv(), r.recv()), (Ok(1), Ok(2)));
+        }
+        for capacity in [None, Some(1), Some(0)] {
+            let (s, r) = capacity.map_or_else(unbounded, bounded);
+            let fails = Fails::after(&r, || s.send(1).unwrap());
+            let waits = volt::go(move || r.recv());
+            until_waits("receive from a channel", &waits);
+            fails.fail();
+            assert_eq!(waits.join().unwrap(), Ok(1));
+            drop(s);
         }
     });
 }
