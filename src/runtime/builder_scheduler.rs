@@ -170,6 +170,10 @@ impl Builder {
     /// woke one say. Unless set, the first report goes to stderr, on current-thread runtimes and with
     /// debug assertions.
     ///
+    /// It may wait for what it wakes. But where there is [no supervisor](Builder::stall_period) a worker calls it, in whose
+    /// place another thread goes on; under [`Migrate::BeforeStart`](crate::runtime::Migrate::BeforeStart) that cannot run what
+    /// has started here, so there it must not wait for fibers.
+    ///
     /// The runtime looks when it has been quiet for some tenths of a second, and speaks only if it is
     /// certain: no fiber waits for a socket, a signal or a time, or selects over a
     /// [`Case`](crate::channel::Case) that the program has made; the process has no threads but

@@ -67,6 +67,9 @@ impl Worker<'_> {
         self.end_tick(core, now);
         // Before the last look: whoever is told may wake fibers.
         let look_again = self.look_around(now);
+        if self.is_vacated() {
+            return;
+        }
         self.ends_vigils(now);
         self.is_no_longer_alone(core);
         shared.idle.park(core.index, self.searching.replace(false));
@@ -230,8 +233,11 @@ impl Worker<'_> {
         if self.held().trim_due() <= now {
             return looks.again();
         }
-        let again = looks.next(|| shared.look_for_deadlock());
-        self.own().rest.1 = looks;
+        // Who is told may wake fibers and wait for them: that blocks the thread.
+        let again = looks.next(|| shared.look_for_deadlock(|| self.vacate()));
+        if !self.is_vacated() {
+            self.own().rest.1 = looks;
+        }
         again
     }
 

@@ -101,9 +101,10 @@ impl Shared {
         self.config.on_deadlock.is_some()
     }
 
-    /// Looks, and tells whoever wants to know. `true` if another look may find what this one could not tell.
+    /// Looks, and tells whoever wants to know, which may take long: after `before_hook`. `true` if another look may
+    /// find what this one could not tell.
     #[cold]
-    pub(super) fn look_for_deadlock(&self) -> bool {
+    pub(super) fn look_for_deadlock(&self, before_hook: impl FnOnce()) -> bool {
         let Some(hook) = &self.config.on_deadlock else { return false };
         // Before the search: whatever is dispatched since makes the next one another deadlock.
         let dispatched = self.dispatched();
@@ -116,6 +117,7 @@ impl Shared {
         if self.dispatched() == dispatched
             && self.deadlock_at.swap(dispatched, Ordering::AcqRel) != dispatched
         {
+            before_hook();
             fiber::forget_panics(|| hook(&deadlock));
         }
         false

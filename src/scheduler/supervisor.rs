@@ -204,7 +204,7 @@ impl Supervisor<'_> {
             return None;
         }
         shared.end_watch();
-        let again = self.looks.next(|| shared.look_for_deadlock());
+        let again = self.looks.next(|| shared.look_for_deadlock(|| ()));
         shared.poller.watch();
         again
     }

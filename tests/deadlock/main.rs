@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use volt::runtime::{Builder, Deadlock, JoinHandle};
+use volt::runtime::{Builder, Deadlock, JoinHandle, Migrate};
 use volt::thread;
 
 /// Far longer than the runtime must be quiet before it looks.
@@ -76,6 +76,9 @@ const CASES: &[Case] = &[
             Builder::new_current_thread(),
             Builder::new().workers(2),
             Builder::new().workers(2).stall_period(None),
+            Builder::new().workers(2).stall_period(None).migrate(Migrate::BeforeStart),
+            Builder::new_current_thread().stall_period(None),
+            Builder::new_current_thread().stall_period(None).migrate(Migrate::BeforeStart),
         ];
         for builder in kinds {
             let stuck = Arc::new(Mutex::new(None::<thread::Thread>));
@@ -92,6 +95,14 @@ const CASES: &[Case] = &[
                 }
             });
             assert_eq!(told.load(Ordering::SeqCst), 3);
+        }
+    }),
+    ("who_is_told_may_wait_for_a_fiber", Expected::Ends, || {
+        let period = Some(Duration::from_millis(20));
+        for builder in [Builder::new_current_thread, || Builder::new().workers(2)] {
+            resolved_by_a_join(builder().stall_period(None));
+            resolved_by_a_join(builder().stall_period(period));
+            resolved_by_a_join(builder().stall_period(period).migrate(Migrate::BeforeStart));
         }
     }),
     ("it_is_told_once", Expected::SaysOnce(&["possible deadlock: the only fiber waits"]), || {
@@ -245,6 +256,46 @@ const CASES: &[Case] = &[
         });
     }),
 ];
+
+/// Who is told of it cancels one of the two fibers, and waits for it to end, which wakes the other.
+fn resolved_by_a_join(builder: Builder) {
+    let stuck = Arc::new(Mutex::new(None::<JoinHandle<()>>));
+    let (theirs, joined) = (Arc::clone(&stuck), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&joined);
+    let hook = move |_: &Deadlock| {
+        let Some(fiber) = theirs.lock().unwrap().take() else { return };
+        fiber.cancel();
+        assert!(fiber.join().is_err());
+        count.fetch_add(1, Ordering::SeqCst);
+    };
+    let runtime = builder.on_deadlock(hook).build().unwrap();
+    for _ in 0..2 {
+        runtime.run(|| {
+            let main = volt::current();
+            let fiber = volt::go(move || {
+                let woken = Wakes(main);
+                thread::park();
+                drop(woken);
+            });
+            *stuck.lock().unwrap() = Some(fiber);
+            thread::park();
+        });
+    }
+    // What is joined wakes the other one before that is counted.
+    while joined.load(Ordering::SeqCst) != 2 {
+        sleep(Duration::from_millis(1));
+    }
+    runtime.shutdown(LONG).unwrap();
+}
+
+/// Wakes a fiber when it goes.
+struct Wakes(thread::Thread);
+
+impl Drop for Wakes {
+    fn drop(&mut self) {
+        self.0.unpark();
+    }
+}
 
 #[track_caller]
 fn named(name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
