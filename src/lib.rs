@@ -71,7 +71,8 @@
 //! A stack has 256 KiB of address space (1 MiB with debug assertions), of which a quarter, at most
 //! 64 KiB, is guard, and one page below it; memory is used only where it was touched, in pages, and given back when the
 //! stack has been idle for some seconds. An overflow ends the process with a report that names the
-//! fiber, where it was spawned and what to set.
+//! fiber, where it was spawned and what to set. A fiber for which there is no stack does not run: its `join` returns a
+//! [`StackError`], and if nobody joins it stderr says so, once a second at most.
 //!
 //! # Glossary
 //!

@@ -4,7 +4,7 @@
 mod common;
 
 use common::waits::until_waits_on;
-use common::{LONG, within};
+use common::{LONG, child, limit_address_space, until, within};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tracing::{Event, Metadata, Subscriber, subscriber};
 use volt::JoinHandle;
 use volt::runtime::{Builder, Runtime};
 
-/// Events of fibers that wait for their turn to block.
+/// Events of fibers that wait for their turn to block, or have ended for want of a stack.
 static EVENTS: AtomicUsize = AtomicUsize::new(0);
 static GATE: volt::sync::Mutex<()> = volt::sync::Mutex::new(());
 
@@ -22,7 +22,8 @@ struct Meddler;
 
 impl Subscriber for Meddler {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        ["volt::park::blocking", "volt::scheduler::starter"].contains(&metadata.target())
+        ["volt::park::blocking", "volt::scheduler::starter", "volt::fiber::refused"]
+            .contains(&metadata.target())
     }
 
     fn event(&self, _: &Event<'_>) {
@@ -44,10 +45,14 @@ impl Subscriber for Meddler {
     fn exit(&self, _: &Id) {}
 }
 
-/// A runtime on which one fiber may block at a time, and that one, which does until the sender is used.
-fn blocked() -> (Runtime, JoinHandle<()>, std::sync::mpsc::Sender<()>) {
+fn subscribe() {
     static SET: Once = Once::new();
     SET.call_once(|| subscriber::set_global_default(Meddler).unwrap());
+}
+
+/// A runtime on which one fiber may block at a time, and that one, which does until the sender is used.
+fn blocked() -> (Runtime, JoinHandle<()>, std::sync::mpsc::Sender<()>) {
+    subscribe();
     let runtime = Builder::new().workers(2).max_blocking(1).stall_period(None).build().unwrap();
     let (begun, begins) = std::sync::mpsc::channel();
     let (release, released) = std::sync::mpsc::channel();
@@ -109,13 +114,28 @@ fn a_subscriber_that_panics_leaves_nobody_in_line() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_thread_that_is_refused_is_an_event() {
-    let left = common::child("a_thread_that_is_refused_is_an_event", &[], || {
-        subscriber::set_global_default(Meddler).unwrap();
+    let left = child("a_thread_that_is_refused_is_an_event", &[], || {
+        subscribe();
         let runtime = Builder::new().workers(1).stall_period(None).build().unwrap();
         runtime.run(|| {
-            common::limit_address_space(Some(512 << 10));
+            limit_address_space(Some(512 << 10));
             volt::blocking(|| assert_eq!(EVENTS.load(Ordering::SeqCst), 1));
         });
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
+#[test]
+fn a_fiber_that_ends_for_want_of_a_stack_is_an_event() {
+    let left = child("a_fiber_that_ends_for_want_of_a_stack_is_an_event", &[], || {
+        subscribe();
+        let runtime = Builder::new().workers(1).build().unwrap();
+        runtime.run(|| {
+            limit_address_space(Some(512 << 20));
+            drop(named("huge").stack_size(1 << 30).spawn(|| ()).unwrap());
+        });
+        until("the event has come", || EVENTS.load(Ordering::SeqCst) == 1);
+        runtime.shutdown(LONG).unwrap();
     });
     assert!(left.status.success(), "{left:?}");
 }

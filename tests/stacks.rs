@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LONG, child, until, within};
+use common::{LONG, child, limit_address_space, until, within};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -294,4 +294,46 @@ fn a_thread_that_leaves_late_leaves_no_memory_behind() {
         returns.store(1, Ordering::Release);
         until_none_has_memory(2);
     });
+}
+
+/// A fiber of `name` that is too large for the limit, if there is one.
+fn huge(name: &str) -> volt::JoinHandle<()> {
+    let builder = volt::thread::Builder::new().name(name.to_owned()).stack_size(1 << 30);
+    builder.spawn(volt::thread::park).unwrap()
+}
+
+/// Nobody would ever know. Nor is there a storm of lines: one a second, with the number of the others.
+#[test]
+fn who_ends_for_want_of_a_stack_and_has_no_joiner_is_told_of() {
+    const NAME: &str = "who_ends_for_want_of_a_stack_and_has_no_joiner_is_told_of";
+    const MANY: usize = 2000;
+    let start = Instant::now();
+    let left = child(NAME, &[], || {
+        let runtime = Builder::new().workers(2).build().unwrap();
+        limit_address_space(Some(512 << 20));
+        let refused = || volt::metrics::stacks().refused;
+        assert!(runtime.run(|| huge("joined").join().unwrap_err().is::<volt::StackError>()));
+        assert_eq!(refused(), 1);
+        runtime.run(|| (0..MANY).for_each(|_| drop(huge("many"))));
+        until("all have ended", || {
+            let stats = runtime.stats().total;
+            refused() == 1 + MANY && stats.spawned == stats.finished
+        });
+        // The next may be told of at once.
+        std::thread::sleep(Duration::from_millis(1200));
+        let late = runtime.run(|| huge("late"));
+        until("it has ended", || late.is_finished());
+        drop(late);
+    });
+    assert!(left.status.success(), "{left:?}");
+    let lines: Vec<_> = left.text.lines().filter(|line| line.starts_with("volt: fiber")).collect();
+    let more = |line: &str| line.rsplit_once('(')?.1.split_once(" more")?.0.parse::<usize>().ok();
+    let others: usize = lines.iter().filter_map(|line| more(line)).sum();
+    assert_eq!(lines.len() + others, MANY + 1, "{left:?}");
+    assert!(lines.len() as u64 <= start.elapsed().as_secs() + 2, "{left:?}");
+    for (line, name) in [(lines[0], "many"), (lines[lines.len() - 1], "late")] {
+        for part in [name, "stacks.rs:", "1 GiB", "RLIMIT_AS"] {
+            assert!(line.contains(part), "{part} is not in: {line}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::blocks::{self, Memory};
 use super::header::{FiberPtr, Header, VTable};
-use super::tls;
+use super::{refused, tls};
 use crate::primitives::sync::UnsafeCell;
 use crate::stack::StackSize;
 use std::alloc::Layout;
@@ -89,7 +89,12 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
     /// The result is there and the caller owns it.
     unsafe fn drop_result(header: NonNull<Header>) {
         // SAFETY: passed on.
-        unsafe { ManuallyDrop::drop(&mut (*Self::body(header)).result) }
+        let result = unsafe { &mut (*Self::body(header)).result };
+        if let Err(payload) = &**result {
+            refused::tell(FiberPtr::from_non_null(header), payload);
+        }
+        // SAFETY: passed on.
+        unsafe { ManuallyDrop::drop(result) }
     }
 
     /// # Safety

@@ -27,6 +27,7 @@ mod interrupt;
 mod locals;
 mod panic;
 mod reference;
+mod refused;
 mod scopes;
 #[cfg_attr(
     not(all(

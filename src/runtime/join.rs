@@ -8,7 +8,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::thread;
 
-/// Owns the right to a fiber's result; dropping it lets the fiber go on by itself.
+/// Owns the right to a fiber's result; dropping it lets the fiber go on by itself. If there was no stack for that one, stderr
+/// has it, and [`metrics::stacks`](crate::metrics::stacks) counts it.
 ///
 /// It mirrors [`std::thread::JoinHandle`]; `thread` gives a [`volt::thread::Thread`].
 ///

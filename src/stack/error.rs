@@ -7,6 +7,7 @@
 
 use super::memory;
 use super::size::{Bytes, StackSize};
+use crate::primitives::clock::Moment;
 use rustix::io::Errno;
 use std::{fmt, fs, io};
 
@@ -30,6 +31,7 @@ pub struct StackError {
     call: Call,
     os: Errno,
     limit: Limit,
+    made: Moment,
 }
 
 /// The step that failed.
@@ -70,7 +72,12 @@ impl StackError {
             (Call::Guard, Errno::NOMEM) => Limit::MapCount(setting("/proc/sys/vm/max_map_count")),
             _ => Limit::Unknown,
         };
-        StackError { size, call, os, limit }
+        StackError { size, call, os, limit, made: Moment::now() }
+    }
+
+    /// When it was made.
+    pub(crate) fn made(&self) -> Moment {
+        self.made
     }
 
     /// The stack size asked for, in bytes.

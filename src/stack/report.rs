@@ -1,6 +1,6 @@
-//! Text for a signal handler: a fixed buffer that is written to stderr at once.
+//! Text for a signal handler: a fixed buffer that is written to stderr at once, past the lock that std puts around it.
 //!
-//! Callers: `overflow`, and the function that upper rooms give to `set_describe`.
+//! Callers: `overflow`, and the function that upper rooms give to `set_describe`; `fiber`, where there is hardly memory.
 //!
 //! 1. No allocation, no lock, no TLS: `core::fmt` with `&str`s and integers has none either.
 
@@ -17,7 +17,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(super) const fn new() -> Report {
+    pub(crate) const fn new() -> Report {
         Report { bytes: [0; CAPACITY], len: 0 }
     }
 
@@ -35,7 +35,7 @@ impl Report {
     }
 
     /// Writes it all to stderr, and gives up at the first error: there is nobody to tell.
-    pub(super) fn send(&self) {
+    pub(crate) fn send(&self) {
         // SAFETY: a number, used for a system call; if it is closed the call fails.
         let stderr = unsafe { BorrowedFd::borrow_raw(2) };
         let mut rest = &self.bytes[..self.len];

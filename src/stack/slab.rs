@@ -97,6 +97,7 @@ struct Slabs {
     slabs: AtomicUsize,
     slots: AtomicUsize,
     taken: AtomicUsize,
+    refused: AtomicUsize,
 }
 
 static SLABS: OnceLock<Slabs> = OnceLock::new();
@@ -111,6 +112,7 @@ fn slabs() -> &'static Slabs {
         slabs: AtomicUsize::new(0),
         slots: AtomicUsize::new(0),
         taken: AtomicUsize::new(0),
+        refused: AtomicUsize::new(0),
     })
 }
 
@@ -118,25 +120,29 @@ fn slabs() -> &'static Slabs {
 #[cold]
 pub(super) fn take(size: StackSize) -> Result<Slot, StackError> {
     let all = slabs();
-    let class = &all.classes[size.class()];
-    let (slab, base) = all.next_slot(&mut class.lock(), size)?;
-    // The lock is free again: the guard is a system call on memory that is ours alone.
-    // SAFETY: the slot was just counted out (invariant 3), so nobody uses it.
-    match unsafe { guard::install(base, size.guard_bytes()) } {
-        Ok(kind) => {
-            all.split.store(kind == Kind::Protection, Ordering::Relaxed);
-            all.taken.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: a slot of a slab, guarded, counted out once.
-            Ok(unsafe { Slot::new(base, slab) })
-        }
-        Err(error) => {
-            class.lock().refused.push((slab, base));
-            Err(StackError::new(size, Call::Guard, error))
-        }
-    }
+    all.take(size).inspect_err(|_| _ = all.refused.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Slabs {
+    fn take(&self, size: StackSize) -> Result<Slot, StackError> {
+        let class = &self.classes[size.class()];
+        let (slab, base) = self.next_slot(&mut class.lock(), size)?;
+        // The lock is free again: the guard is a system call on memory that is ours alone.
+        // SAFETY: the slot was just counted out (invariant 3), so nobody uses it.
+        match unsafe { guard::install(base, size.guard_bytes()) } {
+            Ok(kind) => {
+                self.split.store(kind == Kind::Protection, Ordering::Relaxed);
+                self.taken.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: a slot of a slab, guarded, counted out once.
+                Ok(unsafe { Slot::new(base, slab) })
+            }
+            Err(error) => {
+                class.lock().refused.push((slab, base));
+                Err(StackError::new(size, Call::Guard, error))
+            }
+        }
+    }
+
     fn next_slot(
         &self,
         growth: &mut Growth,
@@ -264,11 +270,11 @@ pub(crate) fn each_owner(domain: *const (), mut f: impl FnMut(NonNull<()>) -> bo
     }
 }
 
-/// Slabs mapped, slots in them, slots that were ever used.
-pub(super) fn counts() -> (usize, usize, usize) {
+/// Slabs mapped, slots in them, slots that were ever used, refusals.
+pub(super) fn counts() -> (usize, usize, usize, usize) {
     let Some(all) = SLABS.get() else {
-        return (0, 0, 0);
+        return (0, 0, 0, 0);
     };
     let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
-    (read(&all.slabs), read(&all.slots), read(&all.taken))
+    (read(&all.slabs), read(&all.slots), read(&all.taken), read(&all.refused))
 }

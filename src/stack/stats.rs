@@ -21,11 +21,13 @@ pub struct StackStats {
     pub pooled: usize,
     /// Idle stacks in the shared pool whose memory was given back.
     pub trimmed: usize,
+    /// Times that a fiber could not run because there was no stack for it: its join gets a [`StackError`](crate::StackError).
+    pub refused: usize,
 }
 
 /// The counters now. Each is exact, but they are not read at one instant.
 pub(crate) fn stats() -> StackStats {
-    let (slabs, slots, handed_out) = slab::counts();
+    let (slabs, slots, handed_out, refused) = slab::counts();
     let (pooled, trimmed) = pool::counts();
-    StackStats { slabs, slots, handed_out, pooled, trimmed }
+    StackStats { slabs, slots, handed_out, pooled, trimmed, refused }
 }
