@@ -337,3 +337,28 @@ fn who_ends_for_want_of_a_stack_and_has_no_joiner_is_told_of() {
         }
     }
 }
+
+/// Fibers that come until there is no stack are refused; those that live have something left to live on.
+#[test]
+fn who_takes_all_stacks_leaves_room_for_the_rest_of_the_process() {
+    const NAME: &str = "who_takes_all_stacks_leaves_room_for_the_rest_of_the_process";
+    let left = child(NAME, &[], || {
+        within(LONG, || {
+            let runtime = Builder::new().workers(2).stack_size(256 << 10).build().unwrap();
+            limit_address_space(Some(300 << 20));
+            runtime.run(|| {
+                while volt::metrics::stacks().refused == 0 {
+                    drop(volt::go(|| volt::sleep(LONG)));
+                    volt::yield_now();
+                }
+                let allocate = || Vec::<u8>::new().try_reserve_exact(200 << 10);
+                let thread = std::thread::Builder::new().spawn(allocate).unwrap();
+                assert!(thread.join().unwrap().is_ok());
+                assert_eq!(volt::blocking(|| 1), 1);
+                let mut kept = [const { Vec::<u8>::new() }; 16];
+                kept.iter_mut().for_each(|bytes| bytes.try_reserve_exact(200 << 10).unwrap());
+            });
+        });
+    });
+    assert!(left.status.success(), "{left:?}");
+}

@@ -37,8 +37,8 @@ pub struct StackError {
 /// The step that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    /// Getting address space for more slots.
-    Mmap,
+    /// Getting so much address space for more slots.
+    Mmap { bytes: usize },
     /// Making a slot's guard inaccessible.
     Guard,
 }
@@ -67,8 +67,8 @@ impl StackError {
     #[cold]
     pub(super) fn new(size: StackSize, call: Call, os: Errno) -> StackError {
         let limit = match (call, os) {
-            (Call::Mmap, Errno::NOMEM) => Limit::behind_mmap(size.slot_bytes() as u64),
-            (Call::Mmap, Errno::AGAIN) => Limit::Locked,
+            (Call::Mmap { bytes }, Errno::NOMEM) => Limit::behind_mmap(bytes as u64),
+            (Call::Mmap { .. }, Errno::AGAIN) => Limit::Locked,
             (Call::Guard, Errno::NOMEM) => Limit::MapCount(setting("/proc/sys/vm/max_map_count")),
             _ => Limit::Unknown,
         };
@@ -139,7 +139,7 @@ fn statm(column: usize) -> Option<u64> {
 impl fmt::Display for StackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let step = match self.call {
-            Call::Mmap => "mmap of more stacks failed",
+            Call::Mmap { .. } => "mmap of more stacks failed",
             Call::Guard => "its guard could not be installed",
         };
         write!(f, "no stack of {}: {step}: {}", self.size, io::Error::from(self.os))?;

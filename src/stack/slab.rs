@@ -27,6 +27,8 @@ use std::ptr::{self, NonNull};
 const FIRST_BYTES: usize = 4 << 20;
 /// Each next one doubles up to here: some twenty mappings for a million default stacks.
 const MOST_BYTES: usize = if cfg!(target_pointer_width = "64") { 32 << 30 } else { 256 << 20 };
+/// All but a class's first slab leave so much to the rest of the process, for its `malloc` and some threads' stacks.
+const ROOM: usize = 8 << 20;
 /// Where guards split the mapping anyway, a large slab saves nothing, and memory that is locked is
 /// populated at once.
 const MOST_BYTES_SPLIT: usize = 16 << 20;
@@ -160,25 +162,28 @@ impl Slabs {
         Ok((slab, unsafe { slab.slot(growth.used - 1) }))
     }
 
-    /// Maps the class's next slab; smaller ones, down to one slot, if the system has no room.
+    /// Maps the class's next slab. If the system has no room for it that is as small as the first: who needs one stack more
+    /// does not take half of what is left.
     fn grow(&self, growth: &mut Growth, size: StackSize) -> Result<&'static Slab, StackError> {
         let most = if self.split.load(Ordering::Relaxed) { MOST_BYTES_SPLIT } else { MOST_BYTES };
         let first = (FIRST_BYTES / size.slot_bytes()).max(1);
-        let mut slots = growth.next_slots.clamp(first, (most / size.slot_bytes()).max(first));
-        let base = loop {
-            match map(slots, size) {
-                Ok(base) => break base,
-                Err(_) if slots > 1 => slots /= 2,
-                Err(error) => {
-                    // Whoever asks next is refused by a single call.
-                    growth.next_slots = 1;
-                    return Err(StackError::new(size, Call::Mmap, error));
-                }
-            }
-        };
+        let wanted = growth.next_slots.clamp(first, (most / size.slot_bytes()).max(first));
+        let room = if growth.slab.is_some() { ROOM } else { 0 };
+        // Whoever asks next, if this is refused, is refused by a single call.
+        growth.next_slots = first;
+        let map = |slots| map(slots, size, room).map(|base| (slots, base));
+        let (slots, base) = map(wanted)
+            .or_else(|error| if wanted > first { map(first) } else { Err(error) })
+            .map_err(|error| {
+                let bytes = first * size.slot_bytes() + room;
+                StackError::new(size, Call::Mmap { bytes }, error)
+            })?;
         let slab =
             self.publish(Slab { base, size, slots, open: Bitmap::new(slots), next: ptr::null() });
-        (growth.slab, growth.used, growth.next_slots) = (Some(slab), 0, slots * 2);
+        (growth.slab, growth.used) = (Some(slab), 0);
+        if slots == wanted {
+            growth.next_slots = slots * 2;
+        }
         Ok(slab)
     }
 
@@ -202,9 +207,15 @@ impl Slabs {
     }
 }
 
-fn map(slots: usize, size: StackSize) -> Result<NonNull<u8>, Errno> {
+/// Maps memory for `slots`, if `room` bytes more could be had.
+fn map(slots: usize, size: StackSize, room: usize) -> Result<NonNull<u8>, Errno> {
     let bytes = slots.checked_mul(size.slot_bytes()).ok_or(Errno::NOMEM)?;
-    let base = memory::map(bytes)?;
+    let low = memory::map(bytes.checked_add(room).ok_or(Errno::NOMEM)?)?;
+    // SAFETY: in the mapping, which nobody knows of; the slab is the upper part, beside those that were there before.
+    let base = unsafe {
+        memory::unmap(low, room);
+        low.add(room)
+    };
     match memory::no_huge_pages(base, bytes) {
         Ok(()) => Ok(base),
         Err(error) => {

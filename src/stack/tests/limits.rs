@@ -145,14 +145,44 @@ fn limit_address_space(bytes: libc::rlim_t) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
 }
 
+/// Leaves so much address space as the process has now, and more.
+fn leave_address_space(more: u64) {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap();
+    let mapped: u64 = statm.split(' ').next().unwrap().parse().unwrap();
+    limit_address_space(mapped * memory::page_size() as u64 + more);
+}
+
+/// What a slab takes the rest of the process does not have, and most programs end when `malloc` fails.
+#[test]
+fn near_a_limit_slabs_take_little_and_leave_room() {
+    alone("limits::near_a_limit_slabs_take_little_and_leave_room", &[], || {
+        let size = size(1024);
+        let mut cache = Cache::new(size);
+        let mut stacks = Vec::with_capacity(1000);
+        stacks.push(cache.allocate(size).unwrap());
+        let first = stats().slots;
+        leave_address_space(80 << 20);
+        // Three slabs more, each twice the one before it; the next does not fit.
+        let doubled = first * 15;
+        stacks.extend((stacks.len()..doubled).map(|_| cache.allocate(size).unwrap()));
+        assert_eq!(stats().slots, doubled);
+        stacks.push(cache.allocate(size).unwrap());
+        assert_eq!(stats().slots, doubled + first, "more than a little, for one stack");
+        exhaust(&mut stacks, size);
+        assert!(stacks.len() * size.slot_bytes() > 60 << 20, "much is left, for {}", stacks.len());
+        let bytes = 8 << 20;
+        let room = memory::map(bytes).expect("the rest of the process has some room");
+        // SAFETY: just mapped, nobody uses it.
+        unsafe { memory::unmap(room, bytes) };
+    });
+}
+
 #[test]
 fn a_limit_on_address_space_is_named_and_can_be_raised() {
     alone("limits::a_limit_on_address_space_is_named_and_can_be_raised", &[], || {
         let size = size(1024);
         let mut stacks = Vec::with_capacity(1000);
-        let statm = fs::read_to_string("/proc/self/statm").unwrap();
-        let mapped: u64 = statm.split(' ').next().unwrap().parse().unwrap();
-        limit_address_space(mapped * memory::page_size() as u64 + (100 << 20));
+        leave_address_space(100 << 20);
         let error = exhaust(&mut stacks, size);
         let text = error.to_string();
         for part in ["RLIMIT_AS", "ulimit -v", "1 MiB", "mmap"] {
@@ -160,7 +190,7 @@ fn a_limit_on_address_space_is_named_and_can_be_raised() {
         }
         assert_eq!(error.raw_os_error(), libc::ENOMEM);
         assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::OutOfMemory);
-        assert!(stacks.len() > 85, "smaller slabs use up what is left, not only {}", stacks.len());
+        assert!(stacks.len() > 85, "smaller slabs use up most of it, not only {}", stacks.len());
 
         drop(stacks.pop());
         assert!(Cache::new(size).allocate(size).is_ok(), "what is idle can be had");
