@@ -362,3 +362,43 @@ fn who_takes_all_stacks_leaves_room_for_the_rest_of_the_process() {
     });
     assert!(left.status.success(), "{left:?}");
 }
+
+/// Guards that are mappings of their own stay for good: they must not be all that the process may have.
+#[test]
+fn guards_leave_mappings_to_the_rest_of_the_process() {
+    const NAME: &str = "guards_leave_mappings_to_the_rest_of_the_process";
+    let setting = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    let Ok(most @ ..=100_000) = setting.trim().parse::<usize>() else {
+        return eprintln!("skipped: vm.max_map_count is '{setting}'");
+    };
+    let left = child(NAME, &[("VOLT_STACK_GUARD", "mprotect")], || {
+        within(LONG, move || {
+            let runtime = Builder::new().workers(2).stack_size(64 << 10).build().unwrap();
+            let asleep = Arc::new(AtomicUsize::new(0));
+            runtime.run(|| {
+                while volt::metrics::stacks().refused == 0 {
+                    let asleep = Arc::clone(&asleep);
+                    drop(volt::go(move || {
+                        asleep.fetch_add(1, Ordering::Relaxed);
+                        volt::thread::park();
+                    }));
+                    volt::yield_now();
+                }
+                assert!(asleep.load(Ordering::Relaxed) > most / 3);
+                let all = Arc::new(Barrier::new(20));
+                let wait = |all: Arc<Barrier>| move || _ = all.wait();
+                let threads: Vec<_> = (1..20)
+                    .map(|_| std::thread::Builder::new().spawn(wait(Arc::clone(&all))).unwrap())
+                    .collect();
+                volt::blocking(wait(all));
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+                let maps = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+                assert!(maps + most / 20 < most, "{maps} mappings, of {most}");
+            });
+        });
+    });
+    assert!(left.status.success(), "{left:?}");
+    for part in ["vm.max_map_count", &format!("which is {most}"), "stacks.rs:"] {
+        assert!(left.text.contains(part), "{part} is not in: {left:?}");
+    }
+}

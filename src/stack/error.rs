@@ -5,8 +5,8 @@
 //!
 //! 1. The probable limit is looked up when the error is made, while the facts still hold.
 
-use super::memory;
 use super::size::{Bytes, StackSize};
+use super::{guard, memory};
 use crate::primitives::clock::Moment;
 use rustix::io::Errno;
 use std::{fmt, fs, io};
@@ -69,7 +69,7 @@ impl StackError {
         let limit = match (call, os) {
             (Call::Mmap { bytes }, Errno::NOMEM) => Limit::behind_mmap(bytes as u64),
             (Call::Mmap { .. }, Errno::AGAIN) => Limit::Locked,
-            (Call::Guard, Errno::NOMEM) => Limit::MapCount(setting("/proc/sys/vm/max_map_count")),
+            (Call::Guard, Errno::NOMEM) => Limit::MapCount(guard::look_up_limit()),
             _ => Limit::Unknown,
         };
         StackError { size, call, os, limit, made: Moment::now() }
@@ -108,8 +108,8 @@ impl Limit {
                 return Limit::Process { name: limit.name, flag: limit.flag, bytes, used };
             }
         }
-        let maps = setting("/proc/sys/vm/max_map_count");
-        if setting("/proc/sys/vm/overcommit_memory") == Some(2) {
+        let maps = memory::most_mappings();
+        if memory::setting("/proc/sys/vm/overcommit_memory") == Some(2) {
             Limit::Overcommit
         } else if maps.is_some_and(|most| mappings() >= most) {
             Limit::MapCount(maps)
@@ -117,10 +117,6 @@ impl Limit {
             Limit::Memory
         }
     }
-}
-
-fn setting(path: &str) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// How many mappings this process has; zero where the system does not tell.

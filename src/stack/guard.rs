@@ -8,11 +8,12 @@
 //!
 //! Two kinds. `Advice` (`MADV_GUARD_INSTALL`, Linux 6.13) marks page table entries and leaves the
 //! mapping whole. `Protection` (`mprotect`) splits the mapping in two at every slot, so that
-//! `vm.max_map_count` ends it near 32,000 stacks; it works everywhere and under `mlockall`.
+//! `vm.max_map_count` ends it near 32,000 stacks; it works everywhere and under `mlockall`. Since these mappings stay for
+//! good, they end some thousand before that: threads, libraries and files need some, too.
 
 use super::memory;
 use crate::primitives::sync::OnceLock;
-use crate::primitives::sync::atomic::{AtomicU8, Ordering};
+use crate::primitives::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use rustix::io;
 use std::ptr::NonNull;
 
@@ -22,6 +23,17 @@ mod advice;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[path = "guard_unix.rs"]
 mod advice;
+
+/// Of the mappings that a process may have, a sixteenth is left to the rest of it, but no less than this.
+const LEAST_LEFT: usize = 500;
+/// How many a process may have where nobody tells: Linux's default, and elsewhere there is no such limit.
+const UNTOLD: usize =
+    if cfg!(any(target_os = "linux", target_os = "android")) { 65_530 } else { usize::MAX };
+
+/// Guards by protection. Relaxed, as the next one: they order nothing.
+static PROTECTED: AtomicUsize = AtomicUsize::new(0);
+/// How many there may be; 0 before the first one.
+static MOST_PROTECTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Which kinds of guard may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +89,7 @@ pub(crate) fn set_policy(policy: Policy) {
 /// Nobody relies on access to these pages, or on what is in them.
 pub(super) unsafe fn install(base: NonNull<u8>, bytes: usize) -> io::Result<Kind> {
     // SAFETY: the caller's promise, in each arm.
-    let protect = || unsafe { memory::forbid(base, bytes) }.map(|()| Kind::Protection);
+    let protect = || unsafe { protect(base, bytes) }.map(|()| Kind::Protection);
     // SAFETY: as above.
     let advise = || unsafe { advice::install(base, bytes) }.map(|()| Kind::Advice);
     match policy() {
@@ -88,4 +100,32 @@ pub(super) unsafe fn install(base: NonNull<u8>, bytes: usize) -> io::Result<Kind
         // each slot: memory that was locked may be unlocked later.
         Policy::Auto => advise().or_else(|_| protect()),
     }
+}
+
+/// Refuses as the system does at its limit, but before that.
+///
+/// # Safety
+/// As [`install`].
+unsafe fn protect(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
+    if MOST_PROTECTED.load(Ordering::Relaxed) == 0 {
+        look_up_limit();
+    }
+    let earlier = PROTECTED.fetch_add(1, Ordering::Relaxed);
+    let done = if earlier < MOST_PROTECTED.load(Ordering::Relaxed) {
+        // SAFETY: the caller's promise.
+        unsafe { memory::forbid(base, bytes) }
+    } else {
+        Err(io::Errno::NOMEM)
+    };
+    done.inspect_err(|_| _ = PROTECTED.fetch_sub(1, Ordering::Relaxed))
+}
+
+/// How many mappings the process may have, if it can be read. Looked up before the first guard by protection, and when one was
+/// refused: it may have been raised since.
+pub(super) fn look_up_limit() -> Option<u64> {
+    let told = memory::most_mappings();
+    let most = told.map_or(UNTOLD, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    let ours = most.saturating_sub((most / 16).max(LEAST_LEFT));
+    MOST_PROTECTED.store((ours / 2).max(1), Ordering::Relaxed);
+    told
 }

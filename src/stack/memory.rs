@@ -1,6 +1,6 @@
 //! The system calls on memory that the room needs, each in one place.
 //!
-//! Callers: `slab`, `slot`, `guard`, `usage`, `altstack`. What differs between systems is in
+//! Callers: `slab`, `slot`, `guard`, `usage`, `altstack`, `error`. What differs between systems is in
 //! `memory_linux.rs` and `memory_unix.rs`, which offer the same functions.
 //!
 //! 1. Every call returns its error by value. Where only libc has the call, `errno` is read behind
@@ -51,6 +51,16 @@ pub(super) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
 pub(super) unsafe fn forbid(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
     // SAFETY: the caller's promise.
     unsafe { mm::mprotect(base.as_ptr().cast::<c_void>(), bytes, MprotectFlags::empty()) }
+}
+
+/// How many mappings a process may have, where the system tells.
+pub(super) fn most_mappings() -> Option<u64> {
+    setting("/proc/sys/vm/max_map_count")
+}
+
+/// A setting of the system's, where it can be read.
+pub(super) fn setting(path: &str) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// A limit on this process's memory, as it stands now. From [`soft_limits`].
