@@ -57,8 +57,7 @@ impl Idle {
 
     /// Does anybody run fibers?
     pub(crate) fn is_anybody_busy(&self) -> bool {
-        let counts = self.counts.load(Ordering::Relaxed);
-        (Self::parked(counts) as i64 + i64::from(Self::searching(counts))) < self.workers as i64
+        self.running() != 0
     }
 
     /// How many run fibers. A hint.

@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub(super) cancelling: AtomicBool,
     /// A core without a holder had idle stacks in mind; see `leave_stacks`.
     pub(super) stacks_left: AtomicBool,
-    /// A thief holds off.
+    /// A thief looks on at another worker: it holds off, or waits whether what stands in a slot ages. One at a time.
     pub(super) holding_off: AtomicBool,
     /// Somebody was woken for a fiber that was shared (`share.rs`), and has not come yet. A hint.
     pub(super) called: AtomicBool,
