@@ -1,7 +1,9 @@
 //! Threads of systems of which nobody asks whether one sleeps.
 
+use std::time::Duration;
+
 /// See `os_thread.rs`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OsThread(pub(crate) u32);
 
 impl OsThread {
@@ -11,6 +13,10 @@ impl OsThread {
 
     /// Nobody can tell.
     pub(crate) fn is_asleep(self) -> Option<bool> {
+        None
+    }
+
+    pub(crate) fn processor_time(self) -> Option<Duration> {
         None
     }
 }

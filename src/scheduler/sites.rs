@@ -201,7 +201,12 @@ impl Sites {
 
     /// The supervisor's look: counts who is stuck, and clears the sites none of whose fibers is. `blocks` says whether
     /// a thread sleeps.
-    pub(super) fn look(&self, now: Moment, period: Duration, blocks: impl Fn(OsThread) -> bool) {
+    pub(super) fn look(
+        &self,
+        now: Moment,
+        period: Duration,
+        mut blocks: impl FnMut(OsThread) -> bool,
+    ) {
         if self.suspects() == 0 {
             return;
         }

@@ -86,6 +86,7 @@ pub(super) struct Supervisor<'a> {
     seen: Vec<Seen>,
     /// The cores whose workers have stalled, and do not block as far as was seen.
     computing: Vec<usize>,
+    sleepers: Sleepers,
     /// The last look, and the last one since which something had run.
     looked: Moment,
     active: Option<Moment>,
@@ -108,6 +109,7 @@ impl<'a> Supervisor<'a> {
             period,
             seen: Vec::new(),
             computing: Vec::new(),
+            sleepers: Sleepers::default(),
             looked: Moment::default(),
             active: None,
             looks: Looks::NONE,
@@ -220,6 +222,7 @@ impl Supervisor<'_> {
 
     /// One look, at `now`.
     pub(super) fn look(&mut self, now: Moment) {
+        self.sleepers.begin_look();
         // Also when all are parked again: it rests once nothing has run for a while.
         let dispatched = self.shared.dispatched();
         let mut quiet = std::mem::replace(&mut self.dispatched, dispatched) == dispatched;
@@ -232,17 +235,17 @@ impl Supervisor<'_> {
         }
         self.looked = now;
         self.look_at_computing();
-        self.shared.sites.look(now, self.period, blocks);
+        self.shared.sites.look(now, self.period, |thread| self.sleepers.blocks(thread));
     }
 
     /// Whoever had no processor when it was found, or computed first, may block by now.
     fn look_at_computing(&mut self) {
-        let shared = self.shared;
+        let (shared, sleepers) = (self.shared, &mut self.sleepers);
         self.computing.retain(|&index| {
             let core = shared.cores.get(index);
             let found = core.gate.visit(|| {
                 let fiber = core.running().filter(|_| core.gate.is_stalled())?;
-                Some((fiber.site, notes_if_blocked(core, fiber.site)))
+                Some((fiber.site, notes_if_blocked(core, fiber.site, sleepers)))
             });
             let Some((site, blocks)) = found.flatten() else { return false };
             if blocks {
@@ -300,7 +303,7 @@ impl Supervisor<'_> {
         let found = core.gate.visit(|| {
             let now = Some(core.moves());
             let fiber = core.running().filter(|_| now == seen.moves)?;
-            let blocks = notes_if_blocked(core, fiber.site);
+            let blocks = notes_if_blocked(core, fiber.site, &mut self.sleepers);
             core.gate.mark_stalled();
             Some((fiber.name().map(str::to_owned), fiber.site, blocks))
         });
@@ -364,17 +367,38 @@ impl Supervisor<'_> {
 
 /// Does the worker's fiber of `site` block its thread? Asked in its gate, or it might be back meanwhile and asleep in its bed. For
 /// that case it finds there which site is told that it is.
-fn notes_if_blocked(core: &Core, site: Site) -> bool {
-    let blocks = blocks(OsThread(core.thread.load(Ordering::Relaxed)));
+fn notes_if_blocked(core: &Core, site: Site, sleepers: &mut Sleepers) -> bool {
+    let blocks = sleepers.blocks(OsThread(core.thread.load(Ordering::Relaxed)));
     if blocks {
         core.stalled_site.store(std::ptr::from_ref(site).cast_mut(), Ordering::Relaxed);
     }
     blocks
 }
 
-/// Does a thread that does not come back block? Where nobody can tell it may.
-fn blocks(thread: OsThread) -> bool {
-    thread.is_asleep().unwrap_or(true)
+/// Tells threads that sleep from those that compute. Where the system does not say which they do, by their processor time.
+#[derive(Debug, Default)]
+struct Sleepers {
+    /// What those had had by the last look who were asked after then, and by this one.
+    before: Vec<(OsThread, Duration)>,
+    now: Vec<(OsThread, Duration)>,
+}
+
+impl Sleepers {
+    fn begin_look(&mut self) {
+        self.before = std::mem::take(&mut self.now);
+    }
+
+    /// Does a thread that does not come back block? Where nobody can tell it may.
+    fn blocks(&mut self, thread: OsThread) -> bool {
+        let by_time = || Some(self.stands_still(thread, thread.processor_time()?));
+        thread.is_asleep().or_else(by_time).unwrap_or(true)
+    }
+
+    /// It has had no processor since the last look, as far as is known: at the first one it computes.
+    fn stands_still(&mut self, thread: OsThread, time: Duration) -> bool {
+        self.now.push((thread, time));
+        self.before.contains(&(thread, time))
+    }
 }
 
 /// Tells the hook, and `tracing` where the feature is on.

@@ -17,6 +17,8 @@ mod queues;
 mod ring;
 mod search;
 mod share;
+#[cfg(target_os = "linux")]
+mod sleepers;
 mod socket_vigil;
 mod spin;
 mod supervisor;
