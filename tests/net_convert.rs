@@ -334,3 +334,61 @@ fn what_is_no_socket_says_so() {
         }
     });
 }
+
+/// One end in volt, and sent to from the other while nobody reads: `all` in pieces, behind each of which a read of many bytes
+/// may stop.
+fn reads_all_that_is_there<F: AsFd>(near: OwnedFd, far: F, all: &[u8], send: impl Fn(&F)) {
+    let mut near = TcpStream::from(near);
+    // Registers it with a driver, if this is a fiber.
+    near.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    near.read(&mut [0]).unwrap_err();
+    near.set_read_timeout(None).unwrap();
+    for _ in 0..3 {
+        send(&far);
+        let read = volt::timeout(LIMIT / 4, || {
+            let (mut seen, mut buffer) = (Vec::new(), [0; 64]);
+            while seen.len() < all.len() {
+                let n = near.read(&mut buffer)?;
+                seen.extend_from_slice(&buffer[..n]);
+            }
+            Ok::<_, std::io::Error>(seen)
+        });
+        let read = read.expect("there was more behind what was read");
+        assert_eq!(read.unwrap(), all);
+    }
+}
+
+/// The kernel glues nothing to the bytes that a descriptor came with.
+#[test]
+fn a_descriptor_on_the_way_does_not_hide_what_follows() {
+    use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+    use rustix::net::{SocketFlags, SocketType, sendmsg, socketpair};
+    everywhere(|_| {
+        let none = SocketFlags::empty();
+        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, none, None).unwrap();
+        reads_all_that_is_there(near, far, b"firstwithlast", |far| {
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let passed = [far.as_fd()];
+            assert!(control.push(SendAncillaryMessage::ScmRights(&passed)));
+            rustix::io::write(far, b"first").unwrap();
+            let with = [std::io::IoSlice::new(b"with")];
+            sendmsg(far, &with, &mut control, SendFlags::empty()).unwrap();
+            rustix::io::write(far, b"last").unwrap();
+        });
+    });
+}
+
+/// Nor one datagram to the other.
+#[test]
+fn a_datagram_does_not_hide_what_follows() {
+    everywhere(|_| {
+        let [near, far] = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        near.connect(far.local_addr().unwrap()).unwrap();
+        far.connect(near.local_addr().unwrap()).unwrap();
+        reads_all_that_is_there(near.into(), far, b"firstlast", |far| {
+            far.send(b"first").unwrap();
+            far.send(b"last").unwrap();
+        });
+    });
+}

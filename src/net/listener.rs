@@ -242,7 +242,8 @@ impl TcpListener {
     /// ```
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (fd, peer) = self.socket().read("accept", |fd| self.0.accept(fd))?;
-        Ok((TcpStream::from_socket(Socket::new(fd)), address::from_kernel(peer)?))
+        let socket = Socket::accepted(fd, self.socket());
+        Ok((TcpStream::from_socket(socket), address::from_kernel(peer)?))
     }
 
     /// The connections as they come; it never ends, after an error neither. Each step is an

@@ -5,6 +5,8 @@
 //! 1. A system call that could wait does not, whatever the descriptor's mode: streams pass
 //!    `MSG_DONTWAIT` each time, listeners keep `O_NONBLOCK` set (but see `listener.rs`).
 //! 2. So a stream's descriptor stays in blocking mode, and can become a standard one at any time.
+//! 3. That an operation came up short says only of TCP that the next one would block: elsewhere a read may stop at the
+//!    end of a datagram, or at a descriptor that comes along, with more behind it of which no event will tell.
 
 use crate::io::{Readiness, Source, Wanted};
 use crate::park;
@@ -12,6 +14,8 @@ use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use rustix::net::{SocketType, ipproto};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -22,6 +26,8 @@ pub(super) struct Socket {
     source: Source,
     /// The user asked for `WouldBlock` instead of a wait.
     nonblocking: AtomicBool,
+    /// What comes from outside may be another kind of socket.
+    is_tcp: bool,
     read_timeout: StoredTimeout,
     write_timeout: StoredTimeout,
 }
@@ -36,6 +42,7 @@ impl Socket {
         Socket {
             source,
             nonblocking: AtomicBool::new(false),
+            is_tcp: true,
             read_timeout: StoredTimeout::default(),
             write_timeout: StoredTimeout::default(),
         }
@@ -43,12 +50,18 @@ impl Socket {
 
     /// A socket that comes from outside, with the time-outs that it has.
     pub(super) fn adopt(fd: OwnedFd) -> Socket {
-        let socket = Socket::new(fd);
+        let mut socket = Socket::new(fd);
+        socket.is_tcp = is_tcp(&socket);
         for (id, stored) in socket.timeouts() {
             // What is no socket has none; its operations will say so.
             stored.store(sockopt::socket_timeout(&socket, id).ok().flatten());
         }
         socket
+    }
+
+    /// A connection that `listener` has accepted, of the same kind.
+    pub(super) fn accepted(fd: OwnedFd, listener: &Socket) -> Socket {
+        Socket { is_tcp: listener.is_tcp, ..Socket::new(fd) }
     }
 
     /// The descriptor for use outside volt: this one if `socket` is the last handle, else a
@@ -139,12 +152,15 @@ impl Socket {
     fn operate<R>(
         &self,
         wanted: Wanted,
-        operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+        mut operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
     ) -> io::Result<R> {
         if self.is_nonblocking() {
             return self.attempt(operation);
         }
-        self.source.operate(wanted, operation)
+        self.source.operate(wanted, |fd| {
+            let (result, short) = operation(fd)?;
+            Ok((result, short && self.is_tcp))
+        })
     }
 
     /// Tries once. It is charged like an operation that could have waited: who tries again and again
@@ -165,6 +181,18 @@ impl Socket {
             }
         }
     }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_tcp(socket: &Socket) -> bool {
+    let is_stream = sockopt::socket_type(socket) == Ok(SocketType::STREAM);
+    is_stream && sockopt::socket_protocol(socket) == Ok(Some(ipproto::TCP))
+}
+
+/// Not everywhere a socket can be asked.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn is_tcp(_: &Socket) -> bool {
+    false
 }
 
 impl AsFd for Socket {
