@@ -281,6 +281,26 @@ fn who_does_not_leave() {
     });
 }
 
+/// Who reads the error of a runtime learns what it had no descriptor for, and which limit that is.
+#[test]
+fn no_descriptors_left_for_a_runtime() {
+    alone("no_descriptors_left_for_a_runtime", || {
+        limit_descriptors();
+        let mut hoard = hoard(std::io::stderr());
+        let mut lacks = Vec::new();
+        while let Err(error) = volt::runtime::Builder::new().workers(1).build() {
+            assert_eq!(error.kind(), std::io::Error::from_raw_os_error(libc::EMFILE).kind());
+            let text = error.to_string();
+            assert!(text.contains("os error 24") && text.contains("ulimit -n"), "{text}");
+            lacks.push(text.split(':').next().unwrap().to_owned());
+            drop(hoard.pop());
+        }
+        for what in ["poller", "waker", "timer"] {
+            assert!(lacks.iter().any(|text| text.contains(what)), "{what}: {lacks:?}");
+        }
+    });
+}
+
 #[test]
 fn a_storm_of_timer_signals() {
     alone("a_storm_of_timer_signals", in_a_storm);

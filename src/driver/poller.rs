@@ -9,7 +9,7 @@ use super::timers::Timers;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex, MutexGuard};
-use crate::primitives::{forbidden, is_forked};
+use crate::primitives::{forbidden, is_forked, not_opened};
 use mio::{Events, Interest, Poll, Registry, Token, Waker, unix::SourceFd};
 use std::io;
 use std::os::fd::RawFd;
@@ -96,10 +96,16 @@ pub(crate) type GoesOn<'a> = dyn FnMut() -> Option<Moment> + 'a;
 
 impl Driver {
     /// A driver with `shards` timer wheels.
+    ///
+    /// # Errors
+    ///
+    /// What could not be opened, with what the kernel says.
     pub(crate) fn new(shards: usize) -> io::Result<Arc<Driver>> {
-        let poll = Poll::new()?;
-        let registry = poll.registry().try_clone()?;
-        let waker = Waker::new(&registry, WAKER)?;
+        let poll = Poll::new().map_err(|error| not_opened("a poller", &error))?;
+        let registry = poll.registry().try_clone();
+        let registry = registry.map_err(|error| not_opened("a poller's second handle", &error))?;
+        let waker = Waker::new(&registry, WAKER);
+        let waker = waker.map_err(|error| not_opened("a poller's waker", &error))?;
         let far = Far::new(&registry, BELL)?;
         let events = Events::with_capacity(EVENTS);
         Ok(Arc::new(Driver {

@@ -27,7 +27,7 @@ impl Bell {
         match timer.and_then(|timer| set(&timer, Moment::NEVER).map(|()| timer)) {
             Ok(timer) => Ok(Bell::Kernel(timer)),
             Err(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => bell_any::Bell::new().map(Bell::Own),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(super::not_opened("a timer", &error.into())),
         }
     }
 

@@ -69,6 +69,18 @@ pub(crate) mod thread;
 #[path = "thread_loom.rs"]
 pub(crate) mod thread;
 
+/// Why there is no `what`, with the limit that was met.
+#[cfg(not(loom))]
+#[cold]
+pub(crate) fn not_opened(what: &str, error: &std::io::Error) -> std::io::Error {
+    let limit = match error.raw_os_error() {
+        Some(libc::EMFILE) => "; see the limit on descriptors (ulimit -n)",
+        Some(libc::ENFILE) => "; see the limit on the descriptors of all programs (fs.file-max)",
+        _ => "",
+    };
+    std::io::Error::new(error.kind(), format!("{what} cannot be opened: {error}{limit}"))
+}
+
 /// A system call has failed that volt counts on. Ends the process.
 #[cfg(not(loom))]
 #[cold]

@@ -290,7 +290,7 @@ impl Builder {
     /// # Errors
     ///
     /// `InvalidInput` for a setting out of its bounds, with the bounds; what the system says where
-    /// it refuses a thread, the poller or the overflow handler.
+    /// it refuses a thread, a descriptor (with what it was to be, and the limit that was met) or the overflow handler.
     ///
     /// ```
     /// let error = volt::runtime::Builder::new().workers(0).build().unwrap_err();
