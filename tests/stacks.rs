@@ -402,3 +402,25 @@ fn guards_leave_mappings_to_the_rest_of_the_process() {
         assert!(left.text.contains(part), "{part} is not in: {left:?}");
     }
 }
+
+/// A worker that ends many fibers for want of stacks does not hand its core on for each: only where they hold what may
+/// wait as it is dropped, or one is told of.
+#[test]
+fn refusals_hand_no_core_on() {
+    const MANY: usize = 1000;
+    alone("refusals_hand_no_core_on", || {
+        let runtime = Builder::new().workers(2).stall_period(None).build().unwrap();
+        runtime.run(|| {
+            limit_address_space(Some(512 << 20));
+            let fibers: Vec<_> = (0..MANY).map(|_| huge("joined")).collect();
+            fibers.into_iter().for_each(|fiber| assert!(fiber.join().is_err()));
+            assert_eq!(runtime.stats().total.hand_offs, 0);
+            (0..MANY).for_each(|_| drop(huge("detached")));
+            while volt::metrics::stacks().refused < MANY * 2 {
+                volt::yield_now();
+            }
+        });
+        let hand_offs = runtime.stats().total.hand_offs;
+        assert!(hand_offs < MANY as u64 / 2, "{hand_offs}");
+    });
+}

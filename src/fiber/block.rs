@@ -39,6 +39,7 @@ struct Block<F, T> {
 impl<F: FnOnce() -> T, T> Block<F, T> {
     const VTABLE: VTable = VTable {
         run: Self::run,
+        drops: std::mem::needs_drop::<F>(),
         fail: Self::fail,
         drop_result: Self::drop_result,
         result: Self::result,

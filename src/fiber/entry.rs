@@ -106,13 +106,23 @@ unsafe fn drop_some_locals(fiber: FiberPtr) {
 ///
 /// The caller started the fiber and has not run it.
 pub(crate) unsafe fn fail(fiber: FiberPtr, payload: Payload) -> Woken {
+    // SAFETY: passed on.
+    unsafe { fail_as::<Unseen>(fiber, payload) }
+}
+
+/// As [`fail`], where `S` is told if the join handle has gone in the last moment.
+///
+/// # Safety
+///
+/// As `fail`.
+pub(crate) unsafe fn fail_as<S: Seen>(fiber: FiberPtr, payload: Payload) -> Woken {
     // SAFETY: started, not run.
     unsafe {
         // As with a result that nobody takes.
         Owner::here().within(Limit::Shield, |_| {
             (fiber.vtable.fail)(fiber.as_non_null(), payload);
         });
-        complete::<Unseen>(fiber, Left::Result)
+        complete::<S>(fiber, Left::Result)
     }
 }
 

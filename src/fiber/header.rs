@@ -64,6 +64,8 @@ pub(super) struct VTable {
     /// Runs the closure, catches its panic, leaves the result in its place. False if nothing happens
     /// where that result is dropped.
     pub(super) run: unsafe fn(NonNull<Header>) -> bool,
+    /// Does anything happen where that closure is dropped?
+    pub(super) drops: bool,
     /// Drops a closure that will not run and leaves the payload as the result.
     pub(super) fail: unsafe fn(NonNull<Header>, super::block::Payload),
     /// Drops the result in place; panics of its destructor come out.

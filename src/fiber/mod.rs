@@ -54,13 +54,14 @@ pub(crate) use depot::{
     empty as empty_depot, has_news, is_any_idle as is_any_block_idle, is_any_news, trim,
 };
 pub(crate) use end::{Joiner, Seen, Woken, drop_handle, has_ended, link_joiner, unlink_joiner};
-pub(crate) use entry::{Flow, Host, entry, fail, forget_panics};
+pub(crate) use entry::{Flow, Host, entry, fail, fail_as, forget_panics};
 pub(crate) use header::{FiberPtr, Header, Traits};
 pub use id::ThreadId;
 pub(crate) use interrupt::Interrupt;
 pub use locals::{AccessError, LocalKey};
 pub(crate) use panic::install_hook;
 pub(crate) use reference::{FiberRef, release_block};
+pub(crate) use refused::may_wait;
 pub use scopes::Cancelled;
 pub(crate) use scopes::{Limit, Owner, Scope, Scopes};
 pub(crate) use state::{Ends, State};

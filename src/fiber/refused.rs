@@ -26,6 +26,13 @@ impl Told {
     }
 }
 
+/// May the end of a fiber that does not run, because of `error`, wait for somebody? Where its closure is dropped, or a
+/// subscriber is told. Unless the join handle goes meanwhile.
+pub(crate) fn may_wait(fiber: FiberPtr, error: &StackError) -> bool {
+    let is_told = || !fiber.state().load().has_join_handle() && TOLD.lock().has_line_for(error);
+    fiber.vtable.drops || is_told()
+}
+
 /// The fiber's `payload` is about to be dropped, and nobody has looked at it.
 #[cold]
 #[inline(never)]

@@ -9,12 +9,12 @@ use super::heirs;
 use super::shared::Shared;
 use super::switch::Post;
 use crate::context::{self, Context};
-use crate::fiber::{self, Batch, FiberPtr, Seat};
+use crate::fiber::{self, Batch, FiberPtr, Seat, Seen};
 use crate::primitives::abort_with;
 use crate::primitives::clock::Moment;
 use crate::primitives::os_thread::OsThread;
 use crate::primitives::sync::atomic::Ordering;
-use crate::stack::AltStack;
+use crate::stack::{AltStack, StackError};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::time::Duration;
@@ -172,6 +172,19 @@ impl<'a> Worker<'a> {
     }
 }
 
+/// A fiber that a worker ends because there is no stack for it. Nobody looks at it.
+struct Refused;
+
+impl Seen for Refused {
+    unsafe fn before_end(_: FiberPtr) {}
+
+    /// Its error is dropped here then, and is told of: that may wait.
+    unsafe fn not_yet(_: FiberPtr) {
+        // SAFETY: called by `refuse`, on a worker.
+        unsafe { &*Worker::current() }.vacate();
+    }
+}
+
 impl Worker<'_> {
     /// The worker that the calling thread is, or null.
     ///
@@ -254,19 +267,27 @@ impl Worker<'_> {
                     self.attach_stack(fiber, stack);
                     gate.exit();
                 }
-                Err(error) => {
-                    // What its closure holds is dropped here, and may wait: that blocks the thread.
-                    self.vacate();
-                    // SAFETY: admitted, so started; not run.
-                    let woken = unsafe { fiber::fail(fiber, Box::new(error)) };
-                    return self.after_end(woken);
-                }
+                Err(error) => return self.refuse(fiber, error),
             }
         }
         if self.shared.sites.is_suspect(fiber.site) && !self.is_vacated() {
             self.begin_blocking_run(fiber, fresh);
         }
         self.switch_to(fiber);
+    }
+
+    /// Ends a fresh fiber, for which there is no stack.
+    #[cold]
+    fn refuse(&self, fiber: FiberPtr, error: StackError) {
+        // What its closure holds is dropped here, and may wait: that blocks the thread.
+        if fiber::may_wait(fiber, &error) {
+            self.vacate();
+        }
+        // Its turn: the supervisor sees that the worker gets on.
+        self.count_dispatch();
+        // SAFETY: admitted, so started; not run.
+        let woken = unsafe { fiber::fail_as::<Refused>(fiber, Box::new(error)) };
+        self.after_end(woken);
     }
 
     /// How many nanoseconds a fiber of this worker runs between two scheduling points, estimated.
@@ -295,11 +316,15 @@ impl Worker<'_> {
         false
     }
 
-    fn switch_to(&self, fiber: FiberPtr) {
+    fn count_dispatch(&self) {
         match self.core() {
             Some(core) => core.stats.dispatched.add(1),
             None => self.shared.outside.dispatched.add_shared(1),
         }
+    }
+
+    fn switch_to(&self, fiber: FiberPtr) {
+        self.count_dispatch();
         self.set_running(Some(fiber));
         let word = self as *const Self as usize;
         // SAFETY: the fiber is held by this worker, its context was stored when it parked or was

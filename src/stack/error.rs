@@ -3,12 +3,15 @@
 //! Callers: `slab` builds the error where a call failed; upper rooms pass it on to users, who see
 //! it as `volt::StackError`.
 //!
-//! 1. The probable limit is looked up when the error is made, while the facts still hold.
+//! 1. The probable limit is looked up when the error is made, while the facts still hold; or less than a second before, for
+//!    another one of the same call and number: a burst of refusals does not read the system's files for each.
 
 use super::size::{Bytes, StackSize};
 use super::{guard, memory};
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::Mutex;
 use rustix::io::Errno;
+use std::time::Duration;
 use std::{fmt, fs, io};
 
 /// No stack could be had: a limit of the system or of this process was hit.
@@ -66,13 +69,8 @@ enum Limit {
 impl StackError {
     #[cold]
     pub(super) fn new(size: StackSize, call: Call, os: Errno) -> StackError {
-        let limit = match (call, os) {
-            (Call::Mmap { bytes }, Errno::NOMEM) => Limit::behind_mmap(bytes as u64),
-            (Call::Mmap { .. }, Errno::AGAIN) => Limit::Locked,
-            (Call::Guard, Errno::NOMEM) => Limit::MapCount(guard::look_up_limit()),
-            _ => Limit::Unknown,
-        };
-        StackError { size, call, os, limit, made: Moment::now() }
+        let made = Moment::now();
+        StackError { size, call, os, limit: Limit::behind(call, os, made), made }
     }
 
     /// When it was made.
@@ -97,7 +95,36 @@ impl StackError {
     }
 }
 
+/// What was found behind a refusal, and when.
+struct Finding {
+    call: Call,
+    os: Errno,
+    limit: Limit,
+    at: Moment,
+}
+
+static LAST: Mutex<Option<Finding>> = Mutex::new(None);
+
 impl Limit {
+    /// What made the system refuse `call`, by a finding of the last second if there is one.
+    fn behind(call: Call, os: Errno, now: Moment) -> Limit {
+        let mut last = LAST.lock();
+        let holds = |last: &&Finding| {
+            (last.call, last.os) == (call, os) && now.since(last.at) < Duration::from_secs(1)
+        };
+        if let Some(last) = last.as_ref().filter(holds) {
+            return last.limit.clone();
+        }
+        let limit = match (call, os) {
+            (Call::Mmap { bytes }, Errno::NOMEM) => Limit::behind_mmap(bytes as u64),
+            (Call::Mmap { .. }, Errno::AGAIN) => Limit::Locked,
+            (Call::Guard, Errno::NOMEM) => Limit::MapCount(guard::look_up_limit()),
+            _ => Limit::Unknown,
+        };
+        *last = Some(Finding { call, os, limit: limit.clone(), at: now });
+        limit
+    }
+
     /// What made the system refuse to map `request` bytes.
     fn behind_mmap(request: u64) -> Limit {
         for limit in memory::soft_limits() {

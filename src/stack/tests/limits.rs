@@ -3,6 +3,7 @@
 use super::*;
 use crate::stack::{Policy, StackError, set_policy, stats};
 use std::fs;
+use std::time::Duration;
 
 fn maps() -> usize {
     fs::read("/proc/self/maps").unwrap().iter().filter(|&&byte| byte == b'\n').count()
@@ -174,6 +175,26 @@ fn near_a_limit_slabs_take_little_and_leave_room() {
         let room = memory::map(bytes).expect("the rest of the process has some room");
         // SAFETY: just mapped, nobody uses it.
         unsafe { memory::unmap(room, bytes) };
+    });
+}
+
+/// A burst of refusals does not read the system's files for each.
+#[test]
+fn what_was_found_behind_a_refusal_holds_for_a_second() {
+    alone("limits::what_was_found_behind_a_refusal_holds_for_a_second", &[], || {
+        let size = size(1024);
+        leave_address_space(50 << 20);
+        let first = exhaust(&mut Vec::with_capacity(100), size);
+        // More is in use, as every new look would find.
+        memory::map(4 << 20).unwrap();
+        loop {
+            let next = exhaust(&mut Vec::with_capacity(100), size);
+            let is_soon = next.made().since(first.made()) < Duration::from_secs(1);
+            assert_eq!(next.to_string() == first.to_string(), is_soon);
+            if !is_soon {
+                break;
+            }
+        }
     });
 }
 
