@@ -544,6 +544,35 @@ fn a_wait_that_is_refused_on_a_foreign_stack_is_not_ended_later() {
     });
 }
 
+/// The sender of a select makes its message when it has been chosen, so that whoever chooses it waits.
+#[test]
+fn a_receive_on_a_foreign_stack_chooses_no_sender_that_it_would_wait_for() {
+    use corosensei::{Coroutine, Yielder};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use volt::channel::{bounded, select};
+    type Foreign = Coroutine<(), (), ()>;
+    within(LONG, || {
+        let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+        runtime.run(|| {
+            let (s, r) = bounded(0);
+            let sends = volt::go(move || select! { send(s, 7) -> sent => sent.unwrap() });
+            volt::yield_now();
+            let theirs = r.clone();
+            let mut foreign = Foreign::new(move |_: &Yielder<(), ()>, ()| {
+                assert!(theirs.try_recv().is_err());
+                let receives = || theirs.recv();
+                assert!(catch_unwind(AssertUnwindSafe(receives)).is_err());
+                let selects = || select! { recv(theirs) -> message => message };
+                assert!(catch_unwind(AssertUnwindSafe(selects)).is_err());
+            });
+            foreign.resume(());
+            assert_eq!(r.recv(), Ok(7));
+            sends.join().unwrap();
+            assert!(r.recv().is_err());
+        });
+    });
+}
+
 /// There is no other thread in the child: a fiber that borrows would go on when the one that forked ends.
 #[test]
 fn a_child_that_is_forked_within_a_scope_ends_with_it() {

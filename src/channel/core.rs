@@ -23,6 +23,10 @@ impl Party for WaiterPtr {
         // SAFETY: passed on.
         unsafe { self.offer(Outcome::Woken(result)) }.map_err(|Late| Lost)
     }
+
+    fn may_wait() -> bool {
+        park::may_wait()
+    }
 }
 
 pub(super) type Entry = Node<WaiterPtr>;

@@ -111,6 +111,8 @@ pub(super) fn select<'a>(
             }
             // All cases were watched at once: what follows is the last look.
             (again, waited) = (false, true);
+            // Where it may not wait, a sender that must be waited for is ready and is never chosen.
+            park::check_wait("select");
         }
     }
 }

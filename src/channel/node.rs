@@ -37,6 +37,9 @@ pub(super) trait Party: Copy + PartialEq {
     ///
     /// The caller holds the lock under which a node of this waiter is, or was until now, linked.
     unsafe fn settle(self, result: u32) -> Result<Option<Self::Wake>, Lost>;
+
+    /// May the caller wait, for what it is promised say?
+    fn may_wait() -> bool;
 }
 
 /// The wait was ended by somebody else.

@@ -5,8 +5,7 @@
 //! outside the lock (nodes whose wait has ended otherwise and that are still linked do not count):
 //!
 //! 1. if a receiver waits, there is no message, and for a rendezvous no sender;
-//! 2. if a sender waits, there is no free place: messages plus promises are as many as the capacity,
-//!    or more where a message was taken back;
+//! 2. if a sender waits, no place is free: messages plus promises are the capacity, or more (`take_back`);
 //! 3. a message that was sent is in the queue, or was received, or is in `handed` for a receiver that
 //!    has been promised it.
 //!
@@ -232,6 +231,11 @@ impl<T, W: Party> State<T, W> {
         while let Some(node) = self.senders.pop_front() {
             // SAFETY: linked until now.
             let ready = unsafe { node.as_ref() }.has_slot();
+            if !ready && !W::may_wait() {
+                // SAFETY: just popped, under the lock.
+                unsafe { self.senders.push_front(node) };
+                break;
+            }
             let end = if ready { End::Done } else { End::Promised };
             // SAFETY: just popped, under the lock; a sender's slot, if it has one, holds a message.
             let closed = unsafe {

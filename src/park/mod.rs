@@ -32,7 +32,7 @@ pub(crate) use crate::fiber::{deadline_after, has_passed, note_if_close};
 pub(crate) use crate::scheduler::{Queues, wake};
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
-pub(crate) use borrowers::{check_wait, wait_for_borrowers};
+pub(crate) use borrowers::{check_wait, may_wait, wait_for_borrowers};
 pub(crate) use charge::{charge, charge_current, charge_for, charge_who_gives, try_charge};
 pub(crate) use limits::{bound, interrupts, is_any_scope_over};
 pub(crate) use patience::{Patience, comes_soon, linger, running, spin, spin_on_fiber};
@@ -280,14 +280,18 @@ fn noted(fiber: FiberPtr, wait: Wait) -> Ends {
 /// A signal handler that runs on the alternate stack must not leave its thread.
 #[inline(always)]
 fn check_stack(fiber: FiberPtr, reason: &str) {
+    if !is_on_stack(fiber) {
+        off_stack(reason);
+    }
+}
+
+#[inline(always)]
+fn is_on_stack(fiber: FiberPtr) -> bool {
     let (here, size) = (0u8, fiber.size);
     // SAFETY: the calling fiber's own, on which it runs unless a handler interrupted it. It knows its size
     // too, in a line of the cache that nothing else here needs.
-    let on_stack = unsafe { fiber.stack() }
-        .is_some_and(|stack| size.holds(stack.addr().get(), (&raw const here).addr()));
-    if !on_stack {
-        off_stack(reason);
-    }
+    unsafe { fiber.stack() }
+        .is_some_and(|stack| size.holds(stack.addr().get(), (&raw const here).addr()))
 }
 
 #[cold]
