@@ -4,6 +4,8 @@
 use super::*;
 use crate::sync::{cancelled, check};
 use loom::thread;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc as Count;
 
 /// A value that knows its number, and of which there is a count. loom sees whoever clones or drops it
@@ -122,6 +124,56 @@ fn a_receiver_goes_while_its_values_are_overwritten() {
         drop(sender.send(Value(1, Count::clone(&count))));
         leaving.join().unwrap();
         assert_eq!((sender.len(), Count::strong_count(&count)), (0, 1));
+    });
+}
+
+loom::thread_local! {
+    static GOES: Cell<bool> = Cell::new(false);
+    static SENDS: Cell<Option<Sender<Bomb>>> = Cell::new(None);
+}
+
+/// The first one's destructor panics where its receiver goes; one that is cloned sends another.
+struct Bomb(u64);
+
+impl Clone for Bomb {
+    fn clone(&self) -> Bomb {
+        if let Some(sender) = SENDS.with(Cell::take) {
+            assert!(sender.send(Bomb(2)).is_ok());
+        }
+        Bomb(self.0)
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if self.0 == 0 && GOES.with(Cell::get) {
+            resume_unwind(Box::new("as it was told"));
+        }
+    }
+}
+
+/// The first value is overwritten while somebody clones it: who goes may be the last one to look at it.
+#[test]
+fn who_goes_leaves_all_whatever_a_drop_does() {
+    check(4, || {
+        let (sender, mut receiver) = channel(2);
+        let leaves = sender.subscribe();
+        (0..2).for_each(|number| assert!(sender.send(Bomb(number)).is_ok()));
+        let leaving = beside(move || {
+            GOES.with(|goes| goes.set(true));
+            _ = catch_unwind(AssertUnwindSafe(|| drop(leaves)));
+        });
+        SENDS.with(|sends| sends.set(Some(sender.clone())));
+        // Nobody clones it who is the last to get it.
+        _ = receiver.try_recv();
+        SENDS.with(Cell::take);
+        leaving.join().unwrap();
+        let left = receiver.len();
+        assert_eq!(sender.len(), left);
+        while receiver.len() > 1 {
+            _ = receiver.try_recv();
+        }
+        assert_eq!(sender.len(), left.min(1));
     });
 }
 

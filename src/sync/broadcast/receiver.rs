@@ -284,8 +284,8 @@ impl<T> Drop for Receiver<T> {
             inner.receivers -= 1;
             (ring.oldest(), ring.tail())
         };
-        // Those that waited for it alone are dropped when it has left all, whatever their drops do.
-        let left = (self.position.max(oldest)..tail).filter_map(|number| ring.pin(number)?.skip());
+        // What it is the last one to look at is dropped when it has left all, whatever the drops do.
+        let left = (self.position.max(oldest)..tail).filter_map(|number| ring.skip(number));
         let mut left = left.collect::<Vec<_>>().into_iter();
         drop_all(|| left.next());
     }

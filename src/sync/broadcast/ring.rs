@@ -118,6 +118,15 @@ impl<T> Ring<T> {
         self.entry(number)?.pin(number).ok()
     }
 
+    /// For a receiver that goes, and has not got the value with this number, which was sent. What is returned, be it
+    /// that one or another, has to be dropped.
+    pub(super) fn skip(&self, number: u64) -> Option<T> {
+        match self.entry(number)?.pin(number) {
+            Ok(pinned) => pinned.skip(),
+            Err(left) => left,
+        }
+    }
+
     /// Sends. Returns what the caller has to drop after he has given the lock back.
     pub(super) fn push(&self, spare: &mut Spare<T>, value: T, receivers: usize) -> Option<T> {
         let number = self.tail();
