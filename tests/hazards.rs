@@ -544,6 +544,51 @@ fn a_wait_that_is_refused_on_a_foreign_stack_is_not_ended_later() {
     });
 }
 
+/// Once it stands in line somebody may have taken its message.
+#[test]
+fn a_send_on_a_foreign_stack_is_refused_before_anybody_may_receive() {
+    use corosensei::{Coroutine, Yielder};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    type Foreign = Coroutine<(), (), ()>;
+    const SENDS: usize = 30_000;
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    struct Message;
+    impl Drop for Message {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let name = "a_send_on_a_foreign_stack_is_refused_before_anybody_may_receive";
+    let left = child(name, &[], || {
+        let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+        // In place of volt's, which names the fiber each time.
+        std::panic::set_hook(Box::new(|_| ()));
+        let (sender, messages) = volt::channel::bounded(0);
+        let receives = std::thread::spawn(move || {
+            let mut received = 0;
+            loop {
+                match messages.try_recv() {
+                    Ok(Message) => received += 1,
+                    Err(error) if error.is_disconnected() => return received,
+                    Err(_) => std::hint::spin_loop(),
+                }
+            }
+        });
+        runtime.run(move || {
+            let mut foreign = Foreign::new(move |_: &Yielder<(), ()>, ()| {
+                for _ in 0..SENDS {
+                    let sends = || sender.send(Message);
+                    assert!(catch_unwind(AssertUnwindSafe(sends)).is_err());
+                }
+            });
+            foreign.resume(());
+        });
+        let received: usize = receives.join().unwrap();
+        assert_eq!((received, DROPPED.load(Ordering::Relaxed)), (0, SENDS));
+    });
+    assert!(left.status.success(), "{left:?}");
+}
+
 /// The sender of a select makes its message when it has been chosen, so that whoever chooses it waits.
 #[test]
 fn a_receive_on_a_foreign_stack_chooses_no_sender_that_it_would_wait_for() {

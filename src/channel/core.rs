@@ -183,7 +183,12 @@ impl<T> Core<T> {
         slot: *mut (),
         deadline: Option<Moment>,
     ) -> Result<End, Outcome> {
-        let parking = Parking::begin();
+        let reason = match side {
+            Side::Collect => "receive from a chosen sender",
+            Side::Send => SEND,
+            _ => RECEIVE,
+        };
+        let parking = Parking::begin(reason);
         let node = Entry::new(parking.waiter(), 0, slot);
         if !state.is_by_bias() {
             self.hint.leave(&raw const node, parking.waiter().address(), side);
@@ -197,12 +202,8 @@ impl<T> Core<T> {
         deliver(wakes);
         let object = self.address();
         let outcome = parking.park(match side {
-            Side::Collect => Wait { object, ..Wait::new("receive from a chosen sender") },
-            _ => Wait {
-                object,
-                deadline,
-                ..Wait::cancellable(if side == Side::Send { SEND } else { RECEIVE })
-            },
+            Side::Collect => Wait { object, ..Wait::new(reason) },
+            _ => Wait { object, deadline, ..Wait::cancellable(reason) },
         });
         let Outcome::Woken(_) = outcome else { return Err(outcome) };
         if node.end() == End::Open {

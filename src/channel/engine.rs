@@ -111,8 +111,6 @@ pub(super) fn select<'a>(
             }
             // All cases were watched at once: what follows is the last look.
             (again, waited) = (false, true);
-            // Where it may not wait, a sender that must be waited for is ready and is never chosen.
-            park::check_wait("select");
         }
     }
 }
@@ -189,7 +187,7 @@ fn wait<'a>(
     if kinds.open {
         registered.register();
     }
-    let parking = Parking::begin();
+    let parking = Parking::begin("select");
     // One room for whatever comes: only who settles the wait writes.
     let slot = match purpose {
         Purpose::Effect => parcel.room(kinds.layout),

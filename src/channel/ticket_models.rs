@@ -11,7 +11,7 @@ const PREEMPTIONS: usize = 3;
 
 /// A select of two cases of others; returns which was chosen.
 fn select(ticket: &Ticket) -> Option<u32> {
-    let parking = Parking::begin();
+    let parking = Parking::begin("a model");
     let outcome = match ticket.arm(parking.waiter()) {
         Ok(()) => parking.park(Wait::cancellable("select")),
         Err(result) => Outcome::Woken(result),

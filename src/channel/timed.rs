@@ -125,7 +125,7 @@ fn sleep_until(deadline: Moment) {
     note_if_close(deadline);
     let deadline = (deadline != Moment::NEVER).then_some(deadline);
     let wait = Wait { deadline, at_once: true, ..Wait::cancellable(REASON) };
-    if Parking::begin().park(wait) == Outcome::Cancelled {
+    if Parking::begin(wait.reason).park(wait) == Outcome::Cancelled {
         cancel::unwind();
     }
 }

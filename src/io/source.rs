@@ -194,7 +194,7 @@ impl Source {
         if let (None, Some(timeout)) = (*deadline, wanted.timeout) {
             *deadline = Some(deadline_after(timeout));
         }
-        let parking = Parking::begin();
+        let parking = Parking::begin(wanted.reason);
         let mut node = pin!(IoNode::new(parking.waiter()));
         if !registration.enqueue(wanted.direction, node.as_mut()) {
             return Ok(());

@@ -103,9 +103,7 @@ impl Room {
             // The program's own code, which may wait or panic: no wait is open yet.
             #[cfg(feature = "tracing")]
             tracing::warn!(site = %fiber.site, "a fiber waits for its turn to block: see max_blocking");
-            // Where it panics, nobody stands in line yet.
-            super::check_stack(fiber, "blocking");
-            let parking = Parking::begin();
+            let parking = Parking::begin("blocking");
             if !limit.enter(|| parking.waiter()) {
                 let _ = parking.park(Wait::new("blocking"));
             }

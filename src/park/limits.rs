@@ -7,7 +7,6 @@ use super::{Outcome, Parking, Wait};
 use crate::fiber::{Interrupt, Limit, Owner, Scope, Scopes, WaiterPtr};
 use crate::primitives::clock::Moment;
 use crate::primitives::thread;
-use std::mem;
 
 /// What the scopes make of one wait.
 struct Limits {
@@ -63,40 +62,23 @@ impl Limits {
     }
 }
 
-/// Of a wait that is refused, and unwinds: the next one of its owner is not linked there, and would be ended
-/// with nothing unlinked.
-struct Refused<'a>(&'a Scopes);
-
-impl Drop for Refused<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        for scope in self.0.iter() {
-            if let Limit::Interrupt(interrupt) = scope.limit() {
-                interrupt.unlink();
-            }
-        }
-    }
-}
-
 impl Parking {
     /// As [`park`](Parking::park), for a wait that may be cancelled, where there are scopes.
     #[inline(never)]
     pub(super) fn park_in_scopes(&self, scopes: &Scopes, wait: Wait) -> Outcome {
         let limits = Limits::enter(scopes, self.waiter());
-        let refused = Refused(scopes);
         let own = match wait.deadline {
             None | Some(Moment::NEVER) => Moment::NEVER,
             Some(own) => own.or_past(),
         };
         let outcome = if limits.over {
             // It does not wait, but others may: a loop of such waits lets them run.
-            self.charge(wait.reason);
+            self.charge();
             self.end_cancelled()
         } else {
             let cancellable = !limits.shielded;
             self.park_plainly(Wait { deadline: Some(own.min(limits.nearest)), cancellable, ..wait })
         };
-        mem::forget(refused);
         let timed_out = outcome == Outcome::TimedOut && comes_first(limits.nearest, own);
         let cancelled = timed_out || outcome == Outcome::Cancelled;
         if cancelled || limits.linked {

@@ -110,17 +110,25 @@ enum Who {
 }
 
 impl Parking {
-    /// Opens a wait; the one before has unlinked all its nodes.
+    /// Opens a wait; the one before has unlinked all its nodes. It is refused here or not at all: once a node is linked the wait may
+    /// be settled, and what came of it would be lost with the panic.
     #[inline]
-    pub(crate) fn begin() -> Parking {
+    pub(crate) fn begin(reason: &str) -> Parking {
         check_process();
         let Some(fiber) = fiber::current() else {
             let thread = fiber::thread_block();
             thread.state().begin_wait();
             return Parking(Who::Thread(thread));
         };
+        let who = if stays(fiber) {
+            check_who_stays(fiber, reason);
+            Who::Blocking(fiber)
+        } else {
+            check_stack(fiber, reason);
+            Who::Fiber(fiber)
+        };
         fiber.state().begin_wait();
-        Parking(if stays(fiber) { Who::Blocking(fiber) } else { Who::Fiber(fiber) })
+        Parking(who)
     }
 
     fn state(&self) -> &State {
@@ -174,7 +182,7 @@ impl Parking {
     pub(crate) fn park(&self, wait: Wait) -> Outcome {
         match &self.0 {
             Who::Fiber(fiber) if wait.deadline.is_none() && fiber.scopes.is_empty() => {
-                let ends = ends_of(*fiber, wait);
+                let ends = noted(*fiber, wait);
                 // SAFETY: the calling fiber, on its worker.
                 unsafe { scheduler::park(*fiber, ends) };
                 fiber.state().load().outcome()
@@ -198,9 +206,8 @@ impl Parking {
     }
 
     /// Charges a fiber that may leave its thread for a wait that is none; see [`charge`](fn@charge).
-    fn charge(&self, reason: &str) {
+    fn charge(&self) {
         if let Who::Fiber(fiber) = &self.0 {
-            check_stack(*fiber, reason);
             charge(*fiber);
         }
     }
@@ -210,7 +217,8 @@ impl Parking {
         match &self.0 {
             Who::Fiber(fiber) => park_fiber(*fiber, wait),
             Who::Blocking(fiber) => {
-                hand_off(*fiber, wait.reason);
+                // SAFETY: the calling fiber, on its worker.
+                unsafe { scheduler::hand_off(*fiber) };
                 let ends = wait.ends();
                 let refused = Ends::CANCEL.only_if(thread::panicking());
                 fiber.wait_blocking(ends.but(refused), wait.deadline)
@@ -236,8 +244,6 @@ pub(crate) fn join_by_running(parking: &Parking, wait: Wait, joined: FiberPtr) -
     if !fiber.scopes.is_empty() {
         return None;
     }
-    // Before: whoever was started is the caller's to run, whether the wait is refused or not.
-    check_stack(*fiber, wait.reason);
     if !scheduler::start_to_join(joined) {
         return None;
     }
@@ -249,7 +255,7 @@ pub(crate) fn join_by_running(parking: &Parking, wait: Wait, joined: FiberPtr) -
 
 #[inline]
 fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
-    let ends = ends_of(fiber, wait);
+    let ends = noted(fiber, wait);
     match wait.deadline {
         // SAFETY: the calling fiber, on its worker.
         None | Some(Moment::NEVER) => unsafe { scheduler::park(fiber, ends) },
@@ -263,12 +269,6 @@ fn park_fiber(fiber: FiberPtr, wait: Wait) -> Outcome {
 }
 
 /// Notes the wait, and says what ends it besides its sources.
-#[inline(always)]
-fn ends_of(fiber: FiberPtr, wait: Wait) -> Ends {
-    check_stack(fiber, wait.reason);
-    noted(fiber, wait)
-}
-
 #[inline(always)]
 fn noted(fiber: FiberPtr, wait: Wait) -> Ends {
     let outside = wait.outside || wait.deadline.is_some_and(|deadline| deadline != Moment::NEVER);
@@ -311,13 +311,19 @@ pub(crate) fn begin_to_block(reason: &str) {
 
 /// The calling fiber is about to block its thread: its worker's core goes on without it, if it has that still.
 fn hand_off(fiber: FiberPtr, reason: &str) {
+    check_who_stays(fiber, reason);
+    // SAFETY: as above.
+    unsafe { scheduler::hand_off(fiber) };
+}
+
+/// Who keeps its thread, and has no core any more, may wait on any stack.
+#[cold]
+fn check_who_stays(fiber: FiberPtr, reason: &str) {
     // SAFETY: the calling fiber, on its worker.
     if unsafe { scheduler::holds_core() } {
         check_process();
         check_stack(fiber, reason);
     }
-    // SAFETY: as above.
-    unsafe { scheduler::hand_off(fiber) };
 }
 
 /// Refuses waits in a `fork`ed child, which has none of the threads that would end them.
@@ -370,20 +376,21 @@ pub(crate) fn is_beside_workers() -> bool {
 /// Sleeps until `deadline`, or until the sleep is cancelled.
 pub(crate) fn sleep_until(deadline: Moment) -> Outcome {
     let wait = Wait { deadline: Some(deadline), at_once: true, ..Wait::cancellable("sleep") };
-    Parking::begin().park(wait)
+    Parking::begin(wait.reason).park(wait)
 }
 
 /// What becomes of a wait that may be cancelled and whose time is over before it begins: cancelled if the caller is
 /// asked to end, so that a loop ends however short its waits are, and timed out otherwise.
 pub(crate) fn wait_for_no_time(reason: &'static str) -> Outcome {
-    Parking::begin().park(Wait { deadline: Some(Moment::PAST), ..Wait::cancellable(reason) })
+    let wait = Wait { deadline: Some(Moment::PAST), ..Wait::cancellable(reason) };
+    Parking::begin(reason).park(wait)
 }
 
 /// Waits among `waiters` until `over`, which ends it as `Woken`, or until it is timed out or cancelled.
 /// Whoever makes `over` true settles the waiters afterwards.
 pub(crate) fn wait_until(waiters: &Waiters, wait: Wait, mut over: impl FnMut() -> bool) -> Outcome {
     loop {
-        let parking = Parking::begin();
+        let parking = Parking::begin(wait.reason);
         if !waiters.link(parking.waiter(), &mut over) {
             return Outcome::Woken(0);
         }

@@ -132,8 +132,6 @@ pub(crate) fn wake(wake: Wake) {
     wake.0.condvar.notify_one();
 }
 
-pub(crate) fn check_wait(_: &str) {}
-
 pub(crate) fn may_wait() -> bool {
     true
 }
@@ -142,7 +140,7 @@ pub(crate) fn may_wait() -> bool {
 pub(crate) struct Parking(Arc<Block>);
 
 impl Parking {
-    pub(crate) fn begin() -> Parking {
+    pub(crate) fn begin(_: &str) -> Parking {
         let block = BLOCK.with(Arc::clone);
         *block.stand.lock().unwrap() = Stand::Open;
         Parking(block)

@@ -117,7 +117,7 @@ mod tests {
         let odds = &fiber::thread_block().spins;
         *odds.lock() = Odds::default();
         let deadline = Some(Moment::now().saturating_add(Duration::from_micros(200)));
-        assert_eq!(Parking::begin().park(Wait { deadline, ..wait }), Outcome::TimedOut);
+        assert_eq!(Parking::begin("").park(Wait { deadline, ..wait }), Outcome::TimedOut);
         odds.lock().leaves_out()
     }
 

@@ -208,7 +208,7 @@ pub(crate) fn wait<'a, S: Source<'a>>(
     data: S::Data,
     wait: Wait,
 ) -> Waited<S::Ready> {
-    let parking = Parking::begin();
+    let parking = Parking::begin(wait.reason);
     let (waiter, data) = (parking.waiter(), Cell::new(data));
     let node = pin!(Node { links: Links::new(), waiter, result: None, data });
     let node = node.into_ref();

@@ -109,7 +109,7 @@ impl<T> JoinHandle<T> {
         wait: Wait,
     ) -> bool {
         let Some(fiber) = self.fiber.filter(|fiber| !fiber::has_ended(*fiber)) else { return true };
-        let parking = Parking::begin();
+        let parking = Parking::begin(wait.reason);
         let joiner = Joiner::new(parking.waiter(), 0);
         // SAFETY: unlinked by `_linked`.
         if !unsafe { fiber::link_joiner(fiber, &joiner) } {
@@ -219,7 +219,7 @@ fn wait_for_end(fiber: FiberPtr, wait: Wait) -> bool {
     if fiber::has_ended(fiber) {
         return true;
     }
-    let parking = Parking::begin();
+    let parking = Parking::begin(wait.reason);
     let joiner = Joiner::new(parking.waiter(), 0);
     // SAFETY: unlinked by `linked`, unless the fiber's end settles this wait.
     if !unsafe { fiber::link_joiner(fiber, &joiner) } {

@@ -214,7 +214,7 @@ impl Pool {
             }
             let until = now.saturating_add(pause).min(deadline);
             let wait = Wait { deadline: Some(until), at_once: true, ..Wait::new("shutdown") };
-            let _ = Parking::begin().park(wait);
+            let _ = Parking::begin(wait.reason).park(wait);
             pause = LONGEST.min(2 * pause);
         }
     }

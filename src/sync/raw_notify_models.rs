@@ -14,7 +14,7 @@ fn select(sources: [&RawNotify; 2]) -> Option<usize> {
     if let Some(ready) = sources.iter().position(|source| source.take()) {
         return Some(ready);
     }
-    let parking = Parking::begin();
+    let parking = Parking::begin("a model");
     let node = |result| Node::of_select(parking.waiter(), result, Wants::Permit);
     let nodes = pin!([node(0), node(1)]);
     let mut linked = 0;
@@ -81,7 +81,7 @@ fn one_who_watches_takes_nothing_and_hears_of_it() {
         let theirs = Arc::clone(&notify);
         let watching = thread::spawn(move || {
             while !theirs.has_permit() {
-                let parking = Parking::begin();
+                let parking = Parking::begin("a model");
                 let node = pin!(Node::of_select(parking.waiter(), 5, Wants::News));
                 // SAFETY: unlinked below.
                 if unsafe { theirs.link(NonNull::from(&*node)) } {

@@ -105,7 +105,7 @@ pub fn park_timeout(timeout: Duration) {
 }
 
 fn park_until(deadline: Option<Moment>) {
-    let parking = Parking::begin();
+    let parking = Parking::begin("park");
     if parking.take_permit() {
         return;
     }
