@@ -49,13 +49,12 @@
 //! while holding such a thing. With `VOLT_FORCE_MIGRATE=1` in the environment every resume moves the
 //! fiber to another worker, so that what cannot stand it breaks in tests.
 //!
-//! A fiber whose thread is unwinding from a panic blocks its thread when it waits, since the panic
-//! count belongs to the thread. A wait in a `fork`ed child panics, as does a spawn that none of the parent's fibers makes (a yield there runs none of
-//! their copies), and so does a wait on a stack that is not
-//! the fiber's: a coroutine's of another library, the alternate stack of a signal handler. In a handler on
-//! the fiber's own stack it cannot be told from any other, and is just as wrong. Where fibers borrow from
-//! the caller, [`scope`](thread::scope) and [`run`] refuse such a wait before they have begun; one that comes to it later, forked
-//! within, ends the process.
+//! A fiber whose thread is unwinding from a panic blocks its thread when it waits, since the panic count belongs to the
+//! thread. A wait in a `fork`ed child panics, as does a spawn that none of the parent's fibers makes (a yield there
+//! runs none of their copies), and so does a wait on a stack that is not the fiber's: a coroutine's of another library,
+//! the alternate stack of a signal handler. In a handler on the fiber's own stack it cannot be told from any other, and
+//! is just as wrong. Where fibers borrow from the caller, [`scope`](thread::scope) and [`run`] refuse such a wait
+//! before they have begun; one that comes to it later, forked within, ends the process.
 //!
 //! # Code that blocks its thread
 //!
@@ -79,10 +78,11 @@
 //! - **fiber**: a function with a stack of its own, which a worker runs until it waits.
 //! - **worker**: a thread that runs fibers. **Core**: what it owns: queues, counters, stacks.
 //! - **runtime**: workers, their scheduler and their driver. **Handle**: a reference to one.
-//! - **LIFO slot**: the fiber that a worker runs next. **Ring**: its queue of 256, from which others
-//!   **steal** half. **Injector**: the queue of all; what finds no room in a ring, its **overflow**, stands there too. **Mailbox**: what was meant for one worker.
-//! - **urgent**: woken for a lock, which others take or wait for meanwhile. **Rest**: those of a long ring that run between two runs
-//!   from the slot, while who is urgent stays there.
+//! - **LIFO slot**: the fiber that a worker runs next. **Ring**: its queue of 256, from which others **steal** half.
+//!   **Injector**: the queue of all; what finds no room in a ring, its **overflow**, stands there too. **Mailbox**:
+//!   what was meant for one worker.
+//! - **urgent**: woken for a lock, which others take or wait for meanwhile. **Rest**: those of a long ring that run
+//!   between two runs from the slot, while who is urgent stays there.
 //! - **dispatch**: giving a fiber the processor. **Tick**: 128 dispatches, fewer where they take
 //!   long. **Operations**: what a fiber may do without waiting before it yields.
 //! - **blocking mode**: a fiber keeps its thread, whose core was handed on. **Hand-off**: that. **Brief call**: one of
@@ -90,11 +90,12 @@
 //!   a worker that does not come back from a fiber's code. **Supervisor**: the thread that notices.
 //!   **Spare**: a thread without a core. **Suspect**: a spawn site one of whose fibers
 //!   has stalled, its thread asleep, and is stuck.
-//! - **share**: to put who was woken into the ring, where others find it, instead of the slot. **Invite**: to wake a worker
-//!   for that. **Spin**: to look for a moment whether a wait ends before its fiber leaves its worker.
-//! - **assist**: another worker is woken for the few fibers that the poller brings, as long as all get on faster by that.
-//! - **searcher**: a worker that looks for work to steal. **Vigil**: it finds nothing, and goes on looking. **Parked**: asleep, on its thread or in the
-//!   **poller**.
+//! - **share**: to put who was woken into the ring, where others find it, instead of the slot. **Invite**: to wake a
+//!   worker for that. **Spin**: to look for a moment whether a wait ends before its fiber leaves its worker.
+//! - **assist**: another worker is woken for the few fibers that the poller brings, as long as all get on faster by
+//!   that.
+//! - **searcher**: a worker that looks for work to steal. **Vigil**: it finds nothing, and goes on looking. **Parked**:
+//!   asleep, on its thread or in the **poller**.
 //! - **park**, **unpark**: wait, wake. **Permit**: an unpark that came first. **Waiter**: who waits,
 //!   fiber or thread. **Settle**: to end a wait, once. **Offer**: to settle it and give something with
 //!   it. **Hand over**: to offer a lock or permit. **Barge**: to take one past those who wait.

@@ -56,6 +56,8 @@ const CONFINED: &[(&str, &[&str])] = &[
 ];
 
 const LONGEST_FILE: usize = 500;
+/// Of a comment; rustfmt sees to the code. Rows of tables cannot be broken.
+const WIDEST_COMMENT: usize = 120;
 
 struct Source {
     path: String,
@@ -182,6 +184,11 @@ fn files_are_short_and_say_what_they_are() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(&source.path);
         let text = fs::read_to_string(root).unwrap();
         assert!(text.starts_with("//!"), "{}: opens without its purpose", source.path);
+        for line in text.lines().filter(|line| line.trim_start().starts_with("//")) {
+            let is_row = line.trim_start().trim_start_matches(['/', '!', ' ']).starts_with('|');
+            let width = line.chars().count();
+            assert!(is_row || width <= WIDEST_COMMENT, "{}: {width} columns: {line}", source.path);
+        }
     }
 }
 

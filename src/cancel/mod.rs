@@ -50,8 +50,8 @@
 //! What is called `try_...` is none, nor a select with a plain `default`: a loop of nothing else notices no cancel,
 //! unless it asks [`cancelled`].
 //!
-//! To unwind takes a fiber some microseconds of processor time, a sixth of one for each function on its stack (the smallest there
-//! is took 1.0 to 1.5 on a Zen 4); an error takes next to nothing.
+//! To unwind takes a fiber some microseconds of processor time, a sixth of one for each function on its stack (the
+//! smallest there is took 1.0 to 1.5 on a Zen 4); an error takes next to nothing.
 //!
 //! With `panic = "abort"` there is no unwinding: operations that return an error do so, all others
 //! go on. Locks of volt are not poisoned by a cancel; those of the standard library are, since they

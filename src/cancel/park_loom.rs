@@ -1,4 +1,5 @@
-//! Under loom: waits among [`Waiters`], by plain threads; those of `scope` and of `thread`. And the wakes of a token's runs.
+//! Under loom: waits among [`Waiters`], by plain threads; those of `scope` and of `thread`. And the wakes of a token's
+//! runs.
 
 use crate::fiber::{Ends, ThreadBlock, WaiterPtr, Waiters, Wake};
 

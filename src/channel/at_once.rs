@@ -58,7 +58,8 @@ impl<T> Core<T> {
         )
     }
 
-    /// Does `quietly` what it can, and else `loudly` what may wake others, by the same lock. A `partner` may be among them.
+    /// Does `quietly` what it can, and else `loudly` what may wake others, by the same lock. A `partner` may be among
+    /// them.
     #[inline(always)]
     fn at_once<R>(
         &self,

@@ -71,8 +71,9 @@ pub(super) struct Choice<'a> {
     pub(super) promised: bool,
 }
 
-/// Chooses a case and lets it have its effect; `None` when patience is over. What is received comes into `parcel`, which
-/// stays where it is: to move what has just been stored, in other pieces, takes the processor longer than to store it.
+/// Chooses a case and lets it have its effect; `None` when patience is over. What is received comes into `parcel`,
+/// which stays where it is: to move what has just been stored, in other pieces, takes the processor longer than to
+/// store it.
 ///
 /// Without a wait the cases are tried twice before it gives up: between the looks at two channels
 /// somebody may fill the first and then empty the second, so that neither is found ready though one of

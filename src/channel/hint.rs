@@ -1,17 +1,17 @@
 //! Where the waiting one is, for who comes from another processor.
 //!
-//! Who sends to a receiver that waits goes from the channel to the node on the receiver's stack, from there to its control
-//! block, and then to the frames it goes on in. Where another processor has written these last, each takes as long as a line
-//! takes from one to the other, and none is known before the one in front of it has come. So who waits leaves both addresses
-//! beside the lock, and who comes by fetches all three at once. A thousand actors that send to each other, two workers:
-//! 181 -> 132 ns a message in minutes in which lines take long, 58 -> 55 in others (measured).
+//! Who sends to a receiver that waits goes from the channel to the node on the receiver's stack, from there to its
+//! control block, and then to the frames it goes on in. Where another processor has written these last, each takes as
+//! long as a line takes from one to the other, and none is known before the one in front of it has come. So who waits
+//! leaves both addresses beside the lock, and who comes by fetches all three at once. A thousand actors that send to
+//! each other, two workers: 181 -> 132 ns a message in minutes in which lines take long, 58 -> 55 in others (measured).
 //!
-//! It is left where the lock was not had by its bias, and followed the same way: the lines of one who always comes from the
-//! same processor are at hand. It is followed once, since after that the fiber runs, and wants its stack for itself; who goes
-//! on for another reason withdraws it.
+//! It is left where the lock was not had by its bias, and followed the same way: the lines of one who always comes from
+//! the same processor are at hand. It is followed once, since after that the fiber runs, and wants its stack for
+//! itself; who goes on for another reason withdraws it.
 //!
-//! These are places, not pointers: nobody reads there. One that is out of date, since who settled the wait had the bias, costs
-//! what it fetches, as does that of a select with so many cases that its nodes do not stand on its stack.
+//! These are places, not pointers: nobody reads there. One that is out of date, since who settled the wait had the
+//! bias, costs what it fetches, as does that of a select with so many cases that its nodes do not stand on its stack.
 
 use super::node::Side;
 use crate::primitives::prefetch_lines_to_write;

@@ -1,10 +1,10 @@
 //! Sends and receives, one at a time.
 //!
 //! Most of a stream's find a place, or a message, and nobody who is to be told, on the thread that has the bias of the
-//! channel's lock. Such a one is *quiet*: some forty instructions that call nothing, and so need no frame to speak of. All
-//! others go on from there, with the lock in hand (`loudly`), or begin anew (`plainly`) where the lock is not had that
-//! easily or the caller must let others run first. Measured (Zen 3), one worker: an item of a bounded stream 17.5 -> 10.0 ns, of
-//! one without a bound 17.6 -> 9.2; a round trip, whose sends and receives are never quiet, 113 -> 125.
+//! channel's lock. Such a one is *quiet*: some forty instructions that call nothing, and so need no frame to speak of.
+//! All others go on from there, with the lock in hand (`loudly`), or begin anew (`plainly`) where the lock is not had
+//! that easily or the caller must let others run first. Measured (Zen 3), one worker: an item of a bounded stream 17.5
+//! -> 10.0 ns, of one without a bound 17.6 -> 9.2; a round trip, whose sends and receives are never quiet, 113 -> 125.
 
 use super::core::{Core, Locked, RECEIVE, SEND, deliver, give_up, is_over};
 use super::error::{RecvTimeoutError, SendTimeoutError};

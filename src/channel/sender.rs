@@ -12,7 +12,8 @@ use std::time::Duration;
 /// The sending side of a channel. Clones send to the same channel; when the last one is dropped, and
 /// no message is left, the receivers are told.
 ///
-/// Made by [`bounded`](super::bounded) and [`unbounded`](super::unbounded). Works on fibers, on plain threads and between the two.
+/// Made by [`bounded`](super::bounded) and [`unbounded`](super::unbounded). Works on fibers, on plain threads and
+/// between the two.
 ///
 /// ```
 /// use volt::channel::unbounded;

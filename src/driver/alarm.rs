@@ -1,5 +1,5 @@
-//! Until when the one in the poller sleeps: no deadline is slept over, but for the millisecond by which it may be put off, so
-//! that others share its wake, or the sleep itself may be late.
+//! Until when the one in the poller sleeps: no deadline is slept over, but for the millisecond by which it may be put
+//! off, so that others share its wake, or the sleep itself may be late.
 //!
 //! # Protocol
 //!

@@ -25,7 +25,8 @@ pub(super) fn is_worth_it(timeout: Duration) -> bool {
     !timeout.is_zero() && timeout < LONG
 }
 
-/// Waits until `poll` has events, or for `timeout`, which is worth it. Are there any? `None` if the system refuses to say.
+/// Waits until `poll` has events, or for `timeout`, which is worth it. Are there any? `None` if the system refuses to
+/// say.
 pub(super) fn wait(poll: &Poll, timeout: Duration) -> Option<bool> {
     // SAFETY: the descriptor is open for as long as `poll` is there.
     let fd = unsafe { BorrowedFd::borrow_raw(poll.as_raw_fd()) };

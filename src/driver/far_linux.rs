@@ -6,8 +6,8 @@
 //! watches is set for many of them, and left as it is while what is due next moves on: it may ring too early once,
 //! which costs one look, and never too late. Who sleeps long has it taken back, and hands in the end as ever.
 //!
-//! It is made with the runtime: a daemon may forbid itself to make one later, or to set it. Where the system refuses, the
-//! poller is told each end.
+//! It is made with the runtime: a daemon may forbid itself to make one later, or to set it. Where the system refuses,
+//! the poller is told each end.
 
 use crate::primitives::bell::Bell;
 use crate::primitives::clock::Moment;
@@ -63,8 +63,8 @@ impl Far {
         if rings { None } else { timeout }
     }
 
-    /// It has rung, and the poller has told somebody: whoever sleeps next must not count on it, also one who looked at the
-    /// clock before.
+    /// It has rung, and the poller has told somebody: whoever sleeps next must not count on it, also one who looked at
+    /// the clock before.
     pub(super) fn rang(&mut self) {
         self.due = Moment::NEVER;
     }

@@ -21,7 +21,8 @@ const EVENTS: usize = 128;
 /// From the first wait for a timer after a while without to the second, at least: timers that were set together come in
 /// two wakes, not a millisecond apart.
 const SOON: Duration = Duration::from_micros(250);
-/// Who is to wake within this does not look on before: it gives way to others meanwhile, who may keep the processor for longer.
+/// Who is to wake within this does not look on before: it gives way to others meanwhile, who may keep the processor for
+/// longer.
 const CLOSE: Duration = Duration::from_micros(200);
 /// What the system calls the poller's wait.
 const WAIT: &str =
@@ -48,8 +49,8 @@ pub(crate) struct Driver {
 struct Inner {
     poll: Poll,
     events: Events,
-    /// When a wait for a timer may be over next: as far [`apart`](Timers::apart) from when it might have been the last time, or
-    /// [`SOON`] after the last one was if that is later and less far.
+    /// When a wait for a timer may be over next: as far [`apart`](Timers::apart) from when it might have been the last
+    /// time, or [`SOON`] after the last one was if that is later and less far.
     next_in_time: Moment,
     far: Far,
 }
@@ -138,8 +139,8 @@ impl Driver {
         self.timers.expire(now, settled);
     }
 
-    /// Waits for sockets, for the next timer, for what `until` says or for an interrupt; looks on for as long as `looks_on` says,
-    /// and sleeps then. `now` is a moment ago.
+    /// Waits for sockets, for the next timer, for what `until` says or for an interrupt; looks on for as long as
+    /// `looks_on` says, and sleeps then. `now` is a moment ago.
     pub(crate) fn wait(
         &self,
         role: &mut Role<'_>,
@@ -253,8 +254,8 @@ impl Driver {
         !events.is_empty()
     }
 
-    /// Makes the thread that waits in the poller return, or the next wait return at once. Who could not do that must not go on:
-    /// somebody would sleep for ever; nor unwind, in the middle of handing something on.
+    /// Makes the thread that waits in the poller return, or the next wait return at once. Who could not do that must
+    /// not go on: somebody would sleep for ever; nor unwind, in the middle of handing something on.
     pub(crate) fn interrupt(&self) {
         if let Err(error) = self.waker.wake() {
             forbidden("write", &error);
@@ -296,7 +297,8 @@ impl Driver {
     }
 
     pub(super) fn deregister(&self, fd: RawFd) {
-        // The parent of a fork shares the kernel's poller, and the socket too: those of its fibers that wait there wait on.
+        // The parent of a fork shares the kernel's poller, and the socket too: those of its fibers that wait there wait
+        // on.
         if is_forked() {
             return;
         }

@@ -128,8 +128,8 @@ impl Slot {
     }
 
     pub(super) fn deliver(&self, generation: u32, readiness: Readiness, settled: &mut Batch) {
-        // Not too old, though relaxed: who registered the socket wrote the word before `epoll_ctl`, and the kernel's locks have
-        // that come before what `epoll_wait` returned.
+        // Not too old, though relaxed: who registered the socket wrote the word before `epoll_ctl`, and the kernel's
+        // locks have that come before what `epoll_wait` returned.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             if (word >> GENERATION_SHIFT) as u32 != generation {

@@ -21,14 +21,14 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// A timer that is due waits for others for so long, of which a wake takes a twentieth or more: two ticks of the wheel, in
-/// which those stand who begin to sleep one after the other.
+/// A timer that is due waits for others for so long, of which a wake takes a twentieth or more: two ticks of the wheel,
+/// in which those stand who begin to sleep one after the other.
 const COMPANY: Duration = Duration::from_nanos(2 * TICK);
-/// From the end of one wait for a timer to that of the next, on average, at least: timers that are near to each other share
-/// a wake, which costs more than what they do then.
+/// From the end of one wait for a timer to that of the next, on average, at least: timers that are near to each other
+/// share a wake, which costs more than what they do then.
 const APART: Duration = Duration::from_millis(1);
-/// The same while somebody waits for less than half of that, who would wait several times as long otherwise: a tick of the
-/// wheels. Who sleeps for 100 us again and again wakes almost that often anyway.
+/// The same while somebody waits for less than half of that, who would wait several times as long otherwise: a tick of
+/// the wheels. Who sleeps for 100 us again and again wakes almost that often anyway.
 const APART_IF_CLOSE: Duration = Duration::from_nanos(TICK);
 /// How many waiters are taken out of a wheel before they are settled.
 const AT_ONCE: usize = 16;
@@ -103,9 +103,9 @@ impl Timers {
         Timers { shards, first: AtomicUsize::new(0) }
     }
 
-    /// Arms `timer` in the wheel of worker `index`, until what is returned goes. And the time if the
-    /// wheel is now due earlier than it was, so that the caller must tell the poller; or if the deadline is `close`, as late as
-    /// that may be: who knows already that some are close need not be told.
+    /// Arms `timer` in the wheel of worker `index`, until what is returned goes. And the time if the wheel is now due
+    /// earlier than it was, so that the caller must tell the poller; or if the deadline is `close`, as late as that may
+    /// be: who knows already that some are close need not be told.
     #[inline]
     pub(crate) fn arm<'a>(
         &'a self,
@@ -159,8 +159,8 @@ impl Timers {
         next.map_or(Moment::NEVER, Moment::from_nanos)
     }
 
-    /// When to wake for the timer that is due at `next`, before which none is: with it those fire that are due soon after,
-    /// compared with the time until then. `now` is a moment ago.
+    /// When to wake for the timer that is due at `next`, before which none is: with it those fire that are due soon
+    /// after, compared with the time until then. `now` is a moment ago.
     pub(super) fn gather(&self, now: Moment, next: Moment) -> Moment {
         let latest = next.saturating_add(COMPANY.min(next.since(now) / 2));
         let near =

@@ -7,9 +7,9 @@ use std::io::Write;
 
 /// Puts a line with the fiber's name and spawn site before what the current panic hook prints.
 ///
-/// Once per process. A hook that the program sets later replaces it, one set earlier is called. A thread that is panicking
-/// must not: then whoever is the next to ask does. No thread of volt's own asks: it would wait for a hook that is running, which
-/// may wait for its fibers.
+/// Once per process. A hook that the program sets later replaces it, one set earlier is called. A thread that is
+/// panicking must not: then whoever is the next to ask does. No thread of volt's own asks: it would wait for a hook
+/// that is running, which may wait for its fibers.
 pub(crate) fn install_hook() {
     // A flag: who comes meanwhile does not wait for the one who installs it.
     static INSTALLED: AtomicBool = AtomicBool::new(false);

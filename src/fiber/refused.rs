@@ -1,7 +1,8 @@
-//! Says on stderr that a fiber has ended for want of a stack, where its error is dropped unread: else nobody would know.
+//! Says on stderr that a fiber has ended for want of a stack, where its error is dropped unread: else nobody would
+//! know.
 //!
-//! 1. One line a second, for the whole process; it has the number of those left out. Whether an error has a line is a matter
-//!    of when it was made: one that has none at first has none later.
+//! 1. One line a second, for the whole process; it has the number of those left out. Whether an error has a line is a
+//!    matter of when it was made: one that has none at first has none later.
 
 use super::block::Payload;
 use super::header::FiberPtr;

@@ -218,8 +218,8 @@ fn plain_blocks() -> *const Blocks {
 /// Deadlines this near are set by the clock: what has to pass at once does, and a bound is late by 1%
 /// at most.
 const NEAR: Duration = Duration::from_millis(1);
-/// Deadlines this near are close, which is noted: who waits for them will not have others share the wake (`driver/timers.rs`).
-/// Far from a millisecond, of which many have their intervals.
+/// Deadlines this near are close, which is noted: who waits for them will not have others share the wake
+/// (`driver/timers.rs`). Far from a millisecond, of which many have their intervals.
 const CLOSE: Duration = Duration::from_micros(500);
 
 /// When `duration` will have passed: never early, and late by less than 10 us. [`Moment::NEVER`] past the
@@ -269,8 +269,8 @@ pub(crate) fn is_close(deadline: Moment) -> bool {
     unsafe { seat().as_ref() }.is_some_and(|seat| seat.close.get() == deadline)
 }
 
-/// Is `deadline` over? A bound of the present that lies before it says that it is not, so that mostly there is no look at
-/// the clock where some microseconds and more are left.
+/// Is `deadline` over? A bound of the present that lies before it says that it is not, so that mostly there is no look
+/// at the clock where some microseconds and more are left.
 #[inline]
 pub(crate) fn has_passed(deadline: Moment) -> bool {
     deadline == Moment::PAST || !is_surely_before(deadline) && Moment::now() >= deadline
@@ -332,8 +332,8 @@ pub(crate) fn thread_block() -> Arc<ThreadBlock> {
     made.unwrap_or_else(|_| late_block())
 }
 
-/// The same once the thread's own block is gone, while its other locals are being destroyed. One for all that comes then,
-/// which is not freed: what is around a wait, or wakes it, must mean the same waiter.
+/// The same once the thread's own block is gone, while its other locals are being destroyed. One for all that comes
+/// then, which is not freed: what is around a wait, or wakes it, must mean the same waiter.
 #[cold]
 fn late_block() -> Arc<ThreadBlock> {
     LATE_BLOCK.with(|late| {

@@ -306,8 +306,8 @@ impl fmt::Debug for TcpStream {
     }
 }
 
-/// `done` of `wanted` bytes, noted, and whether they used up what there was. Nothing at all says something else: the end,
-/// or that nothing was wanted.
+/// `done` of `wanted` bytes, noted, and whether they used up what there was. Nothing at all says something else: the
+/// end, or that nothing was wanted.
 #[inline]
 fn moved(done: usize, wanted: usize) -> (usize, bool) {
     fiber::note_moved(done);

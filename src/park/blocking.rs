@@ -17,12 +17,12 @@ use std::time::Duration;
 /// nested; a panic of `f` passes through. On a plain thread `f` simply runs.
 ///
 /// A call costs up to ten microseconds, for the wake of a thread. So the runtime learns, place by place in the program,
-/// which calls return in less than 20 us, as reads of files in the page cache do: after 16 of them the worker keeps its core
-/// for the next, which costs 0.15 us. One that is long after all loses the core when `f` waits for
-/// something of volt's, or at a look of the supervisor, which comes within a quarter of its
-/// [period](crate::runtime::Builder::stall_period), 25 ms unless set; where that is longer, or where there is none, no call
-/// keeps the core. Until then others wait, but for those whom free workers take over; and that place has to make up for it:
-/// one brief call for each 5 us of it before a call keeps the core again.
+/// which calls return in less than 20 us, as reads of files in the page cache do: after 16 of them the worker keeps its
+/// core for the next, which costs 0.15 us. One that is long after all loses the core when `f` waits for something of
+/// volt's, or at a look of the supervisor, which comes within a quarter of its
+/// [period](crate::runtime::Builder::stall_period), 25 ms unless set; where that is longer, or where there is none, no
+/// call keeps the core. Until then others wait, but for those whom free workers take over; and that place has to make
+/// up for it: one brief call for each 5 us of it before a call keeps the core again.
 /// [`learn_blocking`](crate::runtime::Builder::learn_blocking) switches it off.
 ///
 /// As many fibers as [`Builder::max_blocking`](crate::runtime::Builder::max_blocking) says, 512
@@ -33,7 +33,8 @@ use std::time::Duration;
 ///
 /// # Panics
 ///
-/// In the child of a fork, and, where it would have to wait for its turn, on a stack that is not volt's; `f` has not run then.
+/// In the child of a fork, and, where it would have to wait for its turn, on a stack that is not volt's; `f` has not
+/// run then.
 ///
 /// On a runtime with `Migrate::BeforeStart` the fibers that have started on this thread wait until
 /// `f` returns, since they cannot go elsewhere. A current-thread runtime runs its other fibers on a

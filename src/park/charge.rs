@@ -1,11 +1,12 @@
 //! The cooperative budget: what an operation that could have waited and did not is charged.
 //!
-//! A fiber whose operations are used up yields before its next one, best before it takes something of which there are few, such
-//! as a pooled connection or a permit: to yield with that in hand makes others wait for it, and who waits for it is handed it
-//! from then on, one after the other, a switch each time. Whether an operation takes or gives back nobody says. But turns of
-//! two come out even (a leg has an even number of operations, and that before which it yields is the first of the next one):
-//! who yields before it takes does so ever after. Who has waited begins with what it got in hand, so its operations end
-//! where it gives that back. There it is let through once (`charge_who_gives`), and yields before the next one.
+//! A fiber whose operations are used up yields before its next one, best before it takes something of which there are
+//! few, such as a pooled connection or a permit: to yield with that in hand makes others wait for it, and who waits for
+//! it is handed it from then on, one after the other, a switch each time. Whether an operation takes or gives back
+//! nobody says. But turns of two come out even (a leg has an even number of operations, and that before which it yields
+//! is the first of the next one): who yields before it takes does so ever after. Who has waited begins with what it got
+//! in hand, so its operations end where it gives that back. There it is let through once (`charge_who_gives`), and
+//! yields before the next one.
 
 use super::current_fiber;
 use crate::fiber::{self, FiberPtr, Seat};
@@ -45,8 +46,8 @@ pub(crate) fn charge_current() {
     charge_unless(|_| false);
 }
 
-/// As [`charge_current`], for whoever goes on with a biased lock, in an operation that gives something back if the caller's
-/// last wait was for `got` at `object`. Then it is let through once.
+/// As [`charge_current`], for whoever goes on with a biased lock, in an operation that gives something back if the
+/// caller's last wait was for `got` at `object`. Then it is let through once.
 #[inline]
 pub(crate) fn charge_who_gives(got: &'static str, object: usize) -> Caller {
     // SAFETY: the calling fiber's own.

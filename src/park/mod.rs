@@ -29,7 +29,7 @@ use std::pin::pin;
 
 pub(crate) use crate::fiber::{Late, Outcome, WaiterPtr, Wake};
 pub(crate) use crate::fiber::{deadline_after, has_passed, note_if_close};
-pub(crate) use crate::scheduler::{Queues, wake};
+pub(crate) use crate::scheduler::{Destination, wake};
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
 pub(crate) use borrowers::{check_wait, may_wait, wait_for_borrowers};
@@ -110,8 +110,8 @@ enum Who {
 }
 
 impl Parking {
-    /// Opens a wait; the one before has unlinked all its nodes. It is refused here or not at all: once a node is linked the wait may
-    /// be settled, and what came of it would be lost with the panic.
+    /// Opens a wait; the one before has unlinked all its nodes. It is refused here or not at all: once a node is linked
+    /// the wait may be settled, and what came of it would be lost with the panic.
     #[inline]
     pub(crate) fn begin(reason: &str) -> Parking {
         check_process();
@@ -363,9 +363,9 @@ pub(crate) fn yield_now() {
     }
 }
 
-/// Is the caller a fiber after which one that was put into `queues` may run at once?
-pub(crate) fn is_near(queues: Queues) -> bool {
-    current_fiber().is_some() && scheduler::is_near_worker(queues)
+/// Is the caller a fiber after which one that was put there (`to`) may run at once?
+pub(crate) fn is_near(to: Destination) -> bool {
+    current_fiber().is_some() && scheduler::is_near_worker(to)
 }
 
 /// Is the caller a fiber on a thread whose place among the workers another has taken?

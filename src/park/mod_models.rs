@@ -255,15 +255,15 @@ pub(crate) fn try_charge() -> bool {
 
 /// Where somebody was put: it does not matter to the models.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queues(usize);
+pub(crate) struct Destination(usize);
 
-impl Queues {
-    pub(crate) fn of(_: Option<&Wake>) -> Queues {
-        Queues(0)
+impl Destination {
+    pub(crate) fn of(_: Option<&Wake>) -> Destination {
+        Destination(0)
     }
 
-    pub(crate) fn from_word(word: usize) -> Queues {
-        Queues(word)
+    pub(crate) fn from_word(word: usize) -> Destination {
+        Destination(word)
     }
 
     pub(crate) fn word(self) -> usize {
@@ -272,7 +272,7 @@ impl Queues {
 }
 
 /// The caller's own word for it.
-pub(crate) fn is_near(_: Queues) -> bool {
+pub(crate) fn is_near(_: Destination) -> bool {
     NEAR.with(Cell::get)
 }
 

@@ -51,9 +51,9 @@ pub(crate) fn linger() {
     }
 }
 
-/// Tries for some microseconds on a fiber that has found this `lock` taken, if that has paid of late: for longer where its
-/// worker has nothing else to do. Charged for like an operation, before it begins: who never waits must leave its worker to
-/// others now and then. `try_once` must not switch.
+/// Tries for some microseconds on a fiber that has found this `lock` taken, if that has paid of late: for longer where
+/// its worker has nothing else to do. Charged for like an operation, before it begins: who never waits must leave its
+/// worker to others now and then. `try_once` must not switch.
 pub(crate) fn spin_on_fiber(lock: usize, try_once: impl FnMut() -> bool) -> bool {
     if current_fiber().is_none() {
         false
@@ -75,8 +75,8 @@ pub(crate) fn spin(try_once: impl FnMut() -> bool) -> bool {
     current_fiber().is_none() && primitives::spin(try_once)
 }
 
-/// A plain thread that has spun in vain goes on for as long as a sleep and a wake take, if that has paid of late, or about
-/// until `deadline`.
+/// A plain thread that has spun in vain goes on for as long as a sleep and a wake take, if that has paid of late, or
+/// about until `deadline`.
 pub(super) fn spin_on(
     odds: &Mutex<Odds>,
     deadline: Option<Moment>,

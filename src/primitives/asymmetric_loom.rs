@@ -1,8 +1,8 @@
 //! The pair of fences under loom, which knows no kernel.
 //!
-//! Each light fence lies before or after each heavy one, and nothing more is said of it: with a full fence of
-//! somebody else's, or another light one, it makes no pair. So each leaves word for those of the other kind, and takes theirs: of a
-//! light and a heavy one whoever comes later sees what was done before the other one.
+//! Each light fence lies before or after each heavy one, and nothing more is said of it: with a full fence of somebody
+//! else's, or another light one, it makes no pair. So each leaves word for those of the other kind, and takes theirs:
+//! of a light and a heavy one whoever comes later sees what was done before the other one.
 
 use super::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,19 +1,21 @@
 //! For how long one who finds a lock taken stays away before it tries again, learned by trial.
 //!
-//! The least that a turn costs where two take turns is the way of the lock's line, and of those that it guards. Who stays away
-//! for [`LONG`] leaves the other one some turns in a row, for which these lines go to and fro once. That pays where turns follow
-//! one another sooner than lines come. Where each does something else between two turns for longer than that, both get on
-//! faster side by side, and who stays away for more than [`SHORT`] does so for nothing. Where the border is depends on the
-//! processor, by a factor of three at least, and on the minute.
+//! The least that a turn costs where two take turns is the way of the lock's line, and of those that it guards. Who
+//! stays away for [`LONG`] leaves the other one some turns in a row, for which these lines go to and fro once. That
+//! pays where turns follow one another sooner than lines come. Where each does something else between two turns for
+//! longer than that, both get on faster side by side, and who stays away for more than [`SHORT`] does so for nothing.
+//! Where the border is depends on the processor, by a factor of three at least, and on the minute.
 //!
-//! So both are tried, and how many turns all have had is compared, from one who stays away to the next. Where that takes
-//! [`APART`], nobody was in another's way, or the system has put one aside; and turns by a bias are not counted: such a time
-//! is left out. A *period* is [`PERIOD`] of what is counted, and [`WAITS`] at least. After each, and less and less often where the other way
-//! is not faster, that one has a period. A turn is whatever takes the lock, also for nothing.
+//! So both are tried, and how many turns all have had is compared, from one who stays away to the next. Where that
+//! takes [`APART`], nobody was in another's way, or the system has put one aside; and turns by a bias are not counted:
+//! such a time is left out. A *period* is [`PERIOD`] of what is counted, and [`WAITS`] at least. After each, and less
+//! and less often where the other way is not faster, that one has a period. A turn is whatever takes the lock, also for
+//! nothing.
 //!
-//! Two workers on a Zen 4, medians of seven in turn, with periods of 10 us, beside a rule that took many turns of another for a reason to stay away, which
-//! by staying away makes them many (and Go): eight who send to eight, each of whom computes for 200 ns in between, 373 -> 320 ns a
-//! message (318), for 100 ns 281 -> 245 (222); fifty who send to four, 200 ns, 381 -> 324 (312), four to fifty 386 -> 328 (324).
+//! Two workers on a Zen 4, medians of seven in turn, with periods of 10 us, beside a rule that took many turns of
+//! another for a reason to stay away, which by staying away makes them many (and Go): eight who send to eight, each of
+//! whom computes for 200 ns in between, 373 -> 320 ns a message (318), for 100 ns 281 -> 245 (222); fifty who send to
+//! four, 200 ns, 381 -> 324 (312), four to fifty 386 -> 328 (324).
 
 use super::clock::{in_stamps, stamp};
 use std::mem;

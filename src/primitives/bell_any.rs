@@ -1,5 +1,5 @@
-//! A bell, of a lock and a condition variable: where there is no `timerfd`, or none is allowed, and under loom. Set to a
-//! later time, it wakes the sleeper at the former one, and that sleeps on.
+//! A bell, of a lock and a condition variable: where there is no `timerfd`, or none is allowed, and under loom. Set to
+//! a later time, it wakes the sleeper at the former one, and that sleeps on.
 
 use super::clock::Moment;
 use super::sync::{Condvar, Mutex};

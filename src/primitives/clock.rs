@@ -65,8 +65,9 @@ impl Moment {
 /// How many stamps make a nanosecond, about: a processor's cycles.
 const STAMPS: u64 = 3;
 
-/// A rough measure of short times, for hints: the processor's counter where the clock is computed from it, which costs a
-/// third of what the clock does and counts one to five times a nanosecond. Two that are not of one thread need not be in order.
+/// A rough measure of short times, for hints: the processor's counter where the clock is computed from it, which costs
+/// a third of what the clock does and counts one to five times a nanosecond. Two that are not of one thread need not be
+/// in order.
 #[inline]
 pub(crate) fn stamp() -> u64 {
     #[cfg(not(loom))]

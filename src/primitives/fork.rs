@@ -1,5 +1,5 @@
-//! Whether this process is the child of a `fork` that came after a runtime was built: it has none of volt's threads, and shares
-//! descriptors with the parent, which still uses them.
+//! Whether this process is the child of a `fork` that came after a runtime was built: it has none of volt's threads,
+//! and shares descriptors with the parent, which still uses them.
 
 use super::sync::OnceLock;
 use super::sync::atomic::{AtomicBool, Ordering};

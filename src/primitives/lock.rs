@@ -71,8 +71,8 @@ impl RawLock {
         }
     }
 
-    /// As [`lock`](RawLock::lock), but who finds it taken stays away for so many stamps before it tries again. Says until when
-    /// that was.
+    /// As [`lock`](RawLock::lock), but who finds it taken stays away for so many stamps before it tries again. Says
+    /// until when that was.
     #[inline(always)]
     pub(super) fn lock_patiently(&self, away: &AtomicU32) -> Option<u32> {
         if self.try_lock() { None } else { Some(self.lock_later(away.load(Ordering::Relaxed))) }

@@ -1,8 +1,8 @@
 //! What the kernel says of a thread of this process: does it sleep?
 //!
-//! Of another thread too, so that who looks on can tell one that blocks from one that computes, or that would and waits for a
-//! processor. Read from `/proc`, which costs some ten microseconds. Where that is refused, in a chroot or by a filter, who asks
-//! twice can tell by the thread's clock, which needs neither a file nor a descriptor.
+//! Of another thread too, so that who looks on can tell one that blocks from one that computes, or that would and waits
+//! for a processor. Read from `/proc`, which costs some ten microseconds. Where that is refused, in a chroot or by a
+//! filter, who asks twice can tell by the thread's clock, which needs neither a file nor a descriptor.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ impl OsThread {
         OsThread(rustix::thread::gettid().as_raw_nonzero().get() as u32)
     }
 
-    /// Does it wait for something other than a processor? `None` where nobody can tell: the thread has ended, or there is no
-    /// `/proc`. Not as far as is known, where there are no descriptors left to ask with.
+    /// Does it wait for something other than a processor? `None` where nobody can tell: the thread has ended, or there
+    /// is no `/proc`. Not as far as is known, where there are no descriptors left to ask with.
     pub(crate) fn is_asleep(self) -> Option<bool> {
         match std::fs::read(format!("/proc/self/task/{}/stat", self.0)) {
             Ok(stat) => Some(matches!(state_in(&stat)?, b'S' | b'D')),

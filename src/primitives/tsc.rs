@@ -2,12 +2,11 @@
 //! clock. It costs half as much as the clock itself, and next to nothing beside other work, since to
 //! read the counter does not make the processor wait for what came before.
 //!
-//! A thread reads counter and clock together, as an *anchor*. For the next 16 us the present is the
-//! anchor's moment and the cycles since, at the rate that was measured, and what could be missing is
-//! added: so a deadline that is reckoned from it is never early, and some 5 us late at most, less than 10
-//! in the worst case of 2. Not for measuring, nor for asking whether a deadline has passed: two bounds
-//! need not be in order. But a bound that lies before a deadline says that it has not, and for that an anchor is good for
-//! 33 ms: most deadlines are further away than the quarter of that.
+//! A thread reads counter and clock together, as an *anchor*. For the next 16 us the present is the anchor's moment and
+//! the cycles since, at the rate that was measured, and what could be missing is added: so a deadline that is reckoned
+//! from it is never early, and some 5 us late at most, less than 10 in the worst case of 2. Not for measuring, nor for
+//! asking whether a deadline has passed: two bounds need not be in order. But a bound that lies before a deadline says
+//! that it has not, and for that an anchor is good for 33 ms: most deadlines are further away than the quarter of that.
 //!
 //! Why it is never early:
 //!
@@ -34,9 +33,9 @@
 //!    which are still under way. A clock that was read before by the same thread is, but for some ns: its
 //!    look holds up what follows. What another processor did before may be seen, by a load that was under
 //!    way, after the look: by some hundred ns, for which there is [`GUARD`].
-//! 6. A counter that was set back makes an age near 2^64, and an old anchor one above the limit: both
-//!    are taken anew. One that is set back in a suspend, to just after an anchor or so that nobody asks until it has come
-//!    there again, makes a deadline look ahead for 33 ms, and a bound early in the first 16 us of these.
+//! 6. A counter that was set back makes an age near 2^64, and an old anchor one above the limit: both are taken anew.
+//!    One that is set back in a suspend, to just after an anchor or so that nobody asks until it has come there again,
+//!    makes a deadline look ahead for 33 ms, and a bound early in the first 16 us of these.
 
 use super::clock::Moment;
 use std::arch::x86_64::_rdtsc;
@@ -47,8 +46,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// How long an anchor is good, in nanoseconds. A new one costs some 20 ns more than the clock alone: to
 /// have one for each deadline is worse than none by 0.2% of the time at most.
 const GOOD_FOR: u64 = 16_000;
-/// So many times as long it is good for asking whether a deadline is still ahead. Less than [`WINDOW`], so that whoever asks
-/// nothing else goes on to measure.
+/// So many times as long it is good for asking whether a deadline is still ahead. Less than [`WINDOW`], so that whoever
+/// asks nothing else goes on to measure.
 const LONGER: u32 = 2048;
 /// How many nanoseconds are added for what is read out of order.
 const GUARD: u64 = 1_000;

@@ -86,9 +86,9 @@ impl Builder {
         self
     }
 
-    /// How many fibers may be in [`volt::blocking`](crate::blocking) at the same time, each with a
-    /// thread: 512 unless set, at least 1. Those beyond wait for one to return. Threads that replace
-    /// stalled workers do not count. As many threads again may run fibers in blocking mode that have not asked for it, as
+    /// How many fibers may be in [`volt::blocking`](crate::blocking) at the same time, each with a thread: 512 unless
+    /// set, at least 1. Those beyond wait for one to return. Threads that replace stalled workers do not count. As many
+    /// threads again may run fibers in blocking mode that have not asked for it, as
     /// [`learn_blocking`](Builder::learn_blocking) says; those beyond start as any others.
     ///
     /// ```
@@ -105,15 +105,15 @@ impl Builder {
         self
     }
 
-    /// After how long in one fiber without a wait a worker counts as stalled, and is replaced by
-    /// another thread: 100 ms unless set, at least 1 ms. It may be a quarter less, as the supervisor
-    /// looks four times in that time. `None` for no supervision, as on a current-thread runtime unless
-    /// set. The supervisor also sees to it that sockets and timers wait for no more than 8 ms, or a quarter of the period
-    /// where that is less, while a worker is free and another has left them for a fiber that was expected to be short
-    /// and computes; without it a worker is woken for that at each event. And it moves the fiber that is to run next, which the
-    /// running one has woken or spawned, to another worker if the running one goes on for long without a wait: without it that
-    /// fiber may wait for as long, unless another worker that is awake comes for it. At most 512 are replaced at a time. And it asks again for a thread that the
-    /// system has refused: without it those who wait for that go on when another thread comes back.
+    /// After how long in one fiber without a wait a worker counts as stalled, and is replaced by another thread: 100 ms
+    /// unless set, at least 1 ms. It may be a quarter less, as the supervisor looks four times in that time. `None` for
+    /// no supervision, as on a current-thread runtime unless set. The supervisor also sees to it that sockets and
+    /// timers wait for no more than 8 ms, or a quarter of the period where that is less, while a worker is free and
+    /// another has left them for a fiber that was expected to be short and computes; without it a worker is woken for
+    /// that at each event. And it moves the fiber that is to run next, which the running one has woken or spawned, to
+    /// another worker if the running one goes on for long without a wait: without it that fiber may wait for as long,
+    /// unless another worker that is awake comes for it. At most 512 are replaced at a time. And it asks again for a
+    /// thread that the system has refused: without it those who wait for that go on when another thread comes back.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {
@@ -146,8 +146,8 @@ impl Builder {
         self
     }
 
-    /// Is told of every stall, of a fiber that blocks its thread and of one that computes, on the supervisor's thread, which looks
-    /// after nothing else meanwhile: it should return soon. A panic in it is printed and ends there.
+    /// Is told of every stall, of a fiber that blocks its thread and of one that computes, on the supervisor's thread,
+    /// which looks after nothing else meanwhile: it should return soon. A panic in it is printed and ends there.
     ///
     /// ```
     /// # fn main() -> std::io::Result<()> {
@@ -170,9 +170,9 @@ impl Builder {
     /// woke one say. Unless set, the first report goes to stderr, on current-thread runtimes and with
     /// debug assertions.
     ///
-    /// It may wait for what it wakes. But where there is [no supervisor](Builder::stall_period) a worker calls it, in whose
-    /// place another thread goes on; under [`Migrate::BeforeStart`](crate::runtime::Migrate::BeforeStart) that cannot run what
-    /// has started here, so there it must not wait for fibers.
+    /// It may wait for what it wakes. But where there is [no supervisor](Builder::stall_period) a worker calls it, in
+    /// whose place another thread goes on; under [`Migrate::BeforeStart`](crate::runtime::Migrate::BeforeStart) that
+    /// cannot run what has started here, so there it must not wait for fibers.
     ///
     /// The runtime looks when it has been quiet for some tenths of a second, and speaks only if it is
     /// certain: no fiber waits for a socket, a signal or a time, or selects over a

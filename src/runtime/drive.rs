@@ -8,8 +8,8 @@ use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::scheduler::{self, Shared};
 use std::time::Duration;
 
-/// Whether a thread drives a current-thread runtime. Others wait until none does, or for their fiber, which whoever drives runs
-/// as well: he may go on for long, or wait for them.
+/// Whether a thread drives a current-thread runtime. Others wait until none does, or for their fiber, which whoever
+/// drives runs as well: he may go on for long, or wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Driven {
     taken: AtomicBool,

@@ -70,8 +70,9 @@ pub struct QueueStats {
     pub concurrency: usize,
     /// Fibers that wait to run.
     pub size: usize,
-    /// Times that a fiber has come to wait so. Not counted but reckoned, as `dequeued` and `size` together, so that no push pays
-    /// for it: one that yields while nobody else waits counts too, and while one is stolen it is not in `size`.
+    /// Times that a fiber has come to wait so. Not counted but reckoned, as `dequeued` and `size` together, so that no
+    /// push pays for it: one that yields while nobody else waits counts too, and while one is stolen it is not in
+    /// `size`.
     pub enqueued: u64,
     /// Times that one has been given the processor.
     pub dequeued: u64,

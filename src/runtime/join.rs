@@ -8,8 +8,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::thread;
 
-/// Owns the right to a fiber's result; dropping it lets the fiber go on by itself. If there was no stack for that one, stderr
-/// has it, and [`metrics::stacks`](crate::metrics::stacks) counts it.
+/// Owns the right to a fiber's result; dropping it lets the fiber go on by itself. If there was no stack for that one,
+/// stderr has it, and [`metrics::stacks`](crate::metrics::stacks) counts it.
 ///
 /// It mirrors [`std::thread::JoinHandle`]; `thread` gives a [`volt::thread::Thread`].
 ///
@@ -60,11 +60,10 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// The payload of the fiber's panic. A [`StackError`](crate::StackError) if there was no memory
-    /// for its stack. A message if the runtime had been shut down before it could run.
-    /// [`Cancelled`](crate::cancel::Cancelled) if a cancel has ended it. One that had begun when its runtime was dropped never
-    /// ends, and neither does the wait for it, but by a timeout or a cancel: [`shutdown`](crate::runtime::Runtime::shutdown)
-    /// waits for such fibers.
+    /// The payload of the fiber's panic. A [`StackError`](crate::StackError) if there was no memory for its stack. A
+    /// message if the runtime had been shut down before it could run. [`Cancelled`](crate::cancel::Cancelled) if a
+    /// cancel has ended it. One that had begun when its runtime was dropped never ends, and neither does the wait for
+    /// it, but by a timeout or a cancel: [`shutdown`](crate::runtime::Runtime::shutdown) waits for such fibers.
     ///
     /// # Cancel
     ///

@@ -40,8 +40,8 @@ impl Drop for Leaving<'_> {
         self.pool.reap_others();
         self.pool.left.numbers.lock().push(self.number);
         self.pool.left.changed.settle_all().into_iter().for_each(park::wake);
-        // Whoever waits for the others does this after all have left. What this thread has put away is seen by the one who
-        // detaches it, or that is seen here.
+        // Whoever waits for the others does this after all have left. What this thread has put away is seen by the one
+        // who detaches it, or that is seen here.
         full_fence();
         if last && self.pool.detached.load(Ordering::Acquire) {
             scheduler::bequeath();

@@ -333,8 +333,8 @@ fn who_goes_to_sleep_puts_the_look_off_that_it_wanted_awake() {
     pair.runtime.shutdown(LONG).unwrap();
 }
 
-/// Twenty waits of a tenth of a millisecond, which take twenty milliseconds where they share their wakes with others. In one
-/// round of twenty: what a busy machine takes from a thread that sleeps is not meant.
+/// Twenty waits of a tenth of a millisecond, which take twenty milliseconds where they share their wakes with others.
+/// In one round of twenty: what a busy machine takes from a thread that sleeps is not meant.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[test]
 fn who_waits_for_a_tenth_of_a_millisecond_does_not_wait_for_one() {
@@ -401,9 +401,9 @@ fn who_goes_to_sleep_for_a_timer_knows_for_how_long() {
 /// Whoever was woken before it slept runs on another thread, if there is one worker and the caller has it.
 #[test]
 fn who_has_not_gone_to_sleep_is_not_near() {
-    use crate::park::{Queues, is_near};
+    use crate::park::{Destination, is_near};
     let runtime = Builder::new().workers(1).build().unwrap();
-    assert!(!runtime.run(|| is_near(Queues::of(None))));
+    assert!(!runtime.run(|| is_near(Destination::of(None))));
 }
 
 /// A burst of timers, and one that stays armed: the memory goes with that of the stacks.

@@ -1,14 +1,14 @@
 //! When another worker is woken for few fibers that the poller brings.
 //!
 //! For few, which take less than a wake does, it is woken in vain mostly, and takes the processor from whoever sends to
-//! them (`poller_seat.rs`). But where a worker comes back to the poller again and again and finds few each time, all ready,
-//! it does it all, while others sleep: four connections between fibers of one program took 8.9 us a message and answer on
-//! two workers, and take 6.6 (Tokio 6.0, Zen 5). Whether the processors that others would run on are free only the
-//! system knows. So it is tried (`trial.rs`), where the poller's worker has hardly slept and no other runs fibers, or one sleeps: that is woken for
-//! few too, but not for a single one.
+//! them (`poller_seat.rs`). But where a worker comes back to the poller again and again and finds few each time, all
+//! ready, it does it all, while others sleep: four connections between fibers of one program took 8.9 us a message and
+//! answer on two workers, and take 6.6 (Tokio 6.0, Zen 5). Whether the processors that others would run on are free
+//! only the system knows. So it is tried (`trial.rs`), where the poller's worker has hardly slept and no other runs
+//! fibers, or one sleeps: that is woken for few too, but not for a single one.
 //!
-//! A server whose clients are on the same processors has nothing to gain. HTTP over 50 connections, where it was always done so: 5.2 ->
-//! 5.5 us a request, slowest hundredth 300 -> 410 us; tried: both as without.
+//! A server whose clients are on the same processors has nothing to gain. HTTP over 50 connections, where it was always
+//! done so: 5.2 -> 5.5 us a request, slowest hundredth 300 -> 410 us; tried: both as without.
 
 use super::trial::Trial;
 use crate::primitives::clock::Moment;
@@ -31,8 +31,8 @@ impl Assist {
         Assist { trial: Trial::new(), slept: Duration::ZERO }
     }
 
-    /// A worker rises from the poller, after it has slept for so long. Is another one woken for few? So much work was done
-    /// by all.
+    /// A worker rises from the poller, after it has slept for so long. Is another one woken for few? So much work was
+    /// done by all.
     pub(super) fn rises(
         &mut self,
         now: Moment,

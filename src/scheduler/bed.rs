@@ -112,8 +112,8 @@ impl Worker<'_> {
         own.invites.close();
     }
 
-    /// Where the next message may be long in coming, or the next timer is, the supervisor need not look before. Not for who
-    /// has run nothing: it may go on like that for ever, and somebody must look for a deadlock.
+    /// Where the next message may be long in coming, or the next timer is, the supervisor need not look before. Not for
+    /// who has run nothing: it may go on like that for ever, and somebody must look for a deadlock.
     fn put_off_the_watch(&self, now: Moment) {
         let (core, shared) = (self.held(), self.shared);
         let last = self.own().slept;

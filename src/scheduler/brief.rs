@@ -1,11 +1,12 @@
 //! Which calls of `blocking` are so brief that they keep the core.
 //!
-//! To hand a core on costs some microseconds: a thread is woken for it, and the fiber waits for a core afterwards. A file
-//! in the page cache is read in less. Nobody knows beforehand what a call will take, but calls from one place in the
-//! program are alike. So each place has an account. A brief call earns what its hand-off would have cost; a long one pays
-//! what it took, since others may have waited for so long. Calls at a place that is in credit keep the core: what others wait
-//! there in the long run is no more than they are spared, but for the one call that overdraws. (A ski rental. Go's threads
-//! keep their processor through a system call, and lose it after 20 us at the earliest, if the monitor happens to look.)
+//! To hand a core on costs some microseconds: a thread is woken for it, and the fiber waits for a core afterwards. A
+//! file in the page cache is read in less. Nobody knows beforehand what a call will take, but calls from one place in
+//! the program are alike. So each place has an account. A brief call earns what its hand-off would have cost; a long
+//! one pays what it took, since others may have waited for so long. Calls at a place that is in credit keep the core:
+//! what others wait there in the long run is no more than they are spared, but for the one call that overdraws. (A ski
+//! rental. Go's threads keep their processor through a system call, and lose it after 20 us at the earliest, if the
+//! monitor happens to look.)
 //!
 //! Calls that have kept the core and do not return lose it at the supervisor's next look, and pay the most.
 
@@ -19,9 +20,9 @@ use std::time::Duration;
 const BRIEF: Duration = Duration::from_micros(20);
 
 /// Nanoseconds that a brief call earns: the processor time of a hand-off, where each call is one (86 us for 18 calls,
-/// measured). With 2 us a file that is read 64 KiB at a time, 8 us mostly and now and then 30, lost its credit again and again: of the
-/// calls for 8 connections that are sent such files 6 to 100% handed the core on, and now less than one in 300, at 253 to 278 us
-/// a MiB and 189 to 193 (Go 206 to 218; four runs in turn).
+/// measured). With 2 us a file that is read 64 KiB at a time, 8 us mostly and now and then 30, lost its credit again
+/// and again: of the calls for 8 connections that are sent such files 6 to 100% handed the core on, and now less than
+/// one in 300, at 253 to 278 us a MiB and 189 to 193 (Go 206 to 218; four runs in turn).
 const EARNS: isize = 5_000;
 
 /// A call that has lasted for so long when the supervisor looks loses the core.

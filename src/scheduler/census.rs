@@ -16,8 +16,8 @@
 //!
 //! Fibers that have not started have no stack, and are not found.
 //!
-//! A frozen worker stands still, so lists have a [`Pace`](super::pace::Pace): a monitor that asks in a loop would leave workers
-//! so little that the supervisor took them for blocked.
+//! A frozen worker stands still, so lists have their [turns](super::list_turns::ListTurns): a monitor that asks in a
+//! loop would leave workers so little that the supervisor took them for blocked.
 
 use super::shared::Shared;
 use crate::fiber::{FiberPtr, Header, ThreadId, Wake};

@@ -83,8 +83,8 @@ pub(super) struct Own {
     /// Dispatches when it last went to sleep, and its looks for a deadlock since.
     pub(super) rest: (u64, Looks),
     pub(super) lifo_run: LifoRun,
-    /// The ring's mark behind those who were brought there last from elsewhere: from the driver, from the injector or by
-    /// a steal.
+    /// The ring's mark behind those who were brought there last from elsewhere: from the driver, from the injector or
+    /// by a steal.
     pub(super) brought: u32,
     /// Whose turn it was when mailbox and injector were due.
     pub(super) mail_first: bool,
@@ -176,8 +176,8 @@ impl Core {
     ///
     /// # Safety
     ///
-    /// Called by the worker that holds this core, or by whoever puts it down; and no other reference from here is in use: it is
-    /// taken for a few instructions, never over a switch or a call to another file.
+    /// Called by the worker that holds this core, or by whoever puts it down; and no other reference from here is in
+    /// use: it is taken for a few instructions, never over a switch or a call to another file.
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "one worker, one reference at a time, as promised")]
     pub(super) unsafe fn own(&self) -> &mut Own {

@@ -11,8 +11,8 @@
 //! 1. A core is held by one worker, or stands in `free`, or is on its way in a spare's orders or a
 //!    thread that starts: never two of these.
 //! 2. `running` counts the cores that are held or on their way, less those marked stalled.
-//! 3. A spare that waits stands in `spares` or `claims` exactly while it has no orders. To follow them it takes them, and
-//!    until then they may be [taken back](Crew::take_back).
+//! 3. A spare that waits stands in `spares` or `claims` exactly while it has no orders. To follow them it takes them,
+//!    and until then they may be [taken back](Crew::take_back).
 //!
 //! All of it under one lock, but for the wake of a thread that most of these steps cost.
 

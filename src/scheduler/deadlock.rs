@@ -7,8 +7,8 @@
 //! sleeps in such a wait itself. What it cannot see it takes for something that may wake a fiber: the
 //! threads of other runtimes, plain threads that do anything else, systems without `/proc`.
 //!
-//! A thread that is awake may yet go to sleep, as one that waits for the very fibers does which it has just spawned:
-//! so where the fibers are stuck and nothing but such a thread is in the way, it looks again some times, for a second and
+//! A thread that is awake may yet go to sleep, as one that waits for the very fibers does which it has just spawned: so
+//! where the fibers are stuck and nothing but such a thread is in the way, it looks again some times, for a second and
 //! a half in all.
 //!
 //! A deadlock is told of once. Who looks is woken by other things too, by a worker that gives back

@@ -1,18 +1,19 @@
 //! When a worker stays awake for what may follow from outside.
 //!
-//! A plain thread that spawns a fiber and joins it, again and again, or exchanges messages with one, has two wakes by the system in each
-//! turn: its own, and that of the worker, which has nothing else to do meanwhile. Each takes tens of microseconds where a processor is
-//! a virtual machine's and has halted. The thread spins before it sleeps (`park/patience.rs`), and would see its
-//! fiber end then if the worker were awake.
+//! A plain thread that spawns a fiber and joins it, again and again, or exchanges messages with one, has two wakes by
+//! the system in each turn: its own, and that of the worker, which has nothing else to do meanwhile. Each takes tens of
+//! microseconds where a processor is a virtual machine's and has halted. The thread spins before it sleeps
+//! (`park/patience.rs`), and would see its fiber end then if the worker were awake.
 //!
-//! So a worker that was given something from outside, by way of injector or mailbox, and finds nothing more to do keeps a vigil
-//! (`vigil.rs`). It has paid if more came from there within [`SOON`], and was in vain if it went on for longer (`util/odds.rs`
-//! says how often it is tried then). But where more came late that may have been the wake of a thread, which is
-//! awake now: one like that has neither paid nor failed, two in a row have failed. What ends one soon, and does not come from there,
-//! says nothing. Where others took the processor meanwhile it was in vain whatever came: the worker was in the way of who brought it.
+//! So a worker that was given something from outside, by way of injector or mailbox, and finds nothing more to do keeps
+//! a vigil (`vigil.rs`). It has paid if more came from there within [`SOON`], and was in vain if it went on for longer
+//! (`util/odds.rs` says how often it is tried then). But where more came late that may have been the wake of a thread,
+//! which is awake now: one like that has neither paid nor failed, two in a row have failed. What ends one soon, and
+//! does not come from there, says nothing. Where others took the processor meanwhile it was in vain whatever came: the
+//! worker was in the way of who brought it.
 //!
-//! Any worker keeps them, also one that has nobody to steal from, but not while another one searches. Where fibers may not move
-//! mail is no sign of anything: all that a worker wakes itself goes that way.
+//! Any worker keeps them, also one that has nobody to steal from, but not while another one searches. Where fibers may
+//! not move mail is no sign of anything: all that a worker wakes itself goes that way.
 
 use crate::util::odds::Odds;
 use std::time::Duration;

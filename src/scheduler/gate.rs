@@ -1,11 +1,12 @@
 //! The gate of a core: what keeps visitors out while the owner is at its LIFO slot, and the other way
 //! round.
 //!
-//! A biased lock. The owner goes in and out at every dispatch and wake, with two plain stores and a
-//! load; visitors come seldom, and pay a `membarrier` for both. They do not wait for the owner: where one
-//! finds it inside, the owner is at work, and there is nothing to do for it. They are the supervisor, a few
-//! times a second at most and for a few instructions; a thief that takes who stands in the slot behind a fiber that does not stop; whoever ends a scheduler, once; and whoever
-//! lists the fibers, for as long as that takes (`census.rs` sees to it that this is not all the time).
+//! A biased lock. The owner goes in and out at every dispatch and wake, with two plain stores and a load; visitors come
+//! seldom, and pay a `membarrier` for both. They do not wait for the owner: where one finds it inside, the owner is at
+//! work, and there is nothing to do for it. They are the supervisor, a few times a second at most and for a few
+//! instructions; a thief that takes who stands in the slot behind a fiber that does not stop; whoever ends a scheduler,
+//! once; and whoever lists the fibers, for as long as that takes (`census.rs` sees to it that this is not all the
+//! time).
 //!
 //! # Protocol
 //!

@@ -125,8 +125,8 @@ impl Shared {
 }
 
 impl Worker<'_> {
-    /// What the fiber does in there it does as one without a core: what it spawns and wakes goes where others find it. So
-    /// does whoever was to run next.
+    /// What the fiber does in there it does as one without a core: what it spawns and wakes goes where others find it.
+    /// So does whoever was to run next.
     fn set_core_aside(&self, site: CallSite) {
         let core = self.held();
         core.gate.enter();
@@ -352,12 +352,13 @@ pub(crate) unsafe fn holds_core() -> bool {
 }
 
 /// The calling fiber is about to call what may block its thread, at `site`. True if that is expected to be brief: then
-/// the core is set aside meanwhile, to be handed on if the fiber waits in there, or to be taken from it by the supervisor.
+/// the core is set aside meanwhile, to be handed on if the fiber waits in there, or to be taken from it by the
+/// supervisor.
 ///
 /// # Safety
 ///
-/// Called by the fiber itself, on a worker; [`end_call`] follows if this is true, and no switch comes between but by way of
-/// [`hand_off`].
+/// Called by the fiber itself, on a worker; [`end_call`] follows if this is true, and no switch comes between but by
+/// way of [`hand_off`].
 pub(crate) unsafe fn keep_core(site: CallSite) -> bool {
     // SAFETY: as above.
     let worker = unsafe { &*Worker::current() };
@@ -379,10 +380,10 @@ pub(crate) unsafe fn end_call() -> bool {
     worker.take_up_core() && !worker.is_vacated()
 }
 
-/// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, or if nobody would miss one
-/// whose new thread has not come yet, and through the injector otherwise. So does one whose worker has been replaced
-/// and has its core still: the worker sees to itself first. Where fibers cannot leave their thread it goes on up to its
-/// next scheduling point, as after a stall.
+/// The calling fiber blocks its thread no longer: it goes on with a core, here if one is free, or if nobody would miss
+/// one whose new thread has not come yet, and through the injector otherwise. So does one whose worker has been
+/// replaced and has its core still: the worker sees to itself first. Where fibers cannot leave their thread it goes on
+/// up to its next scheduling point, as after a stall.
 ///
 /// # Safety
 ///

@@ -7,13 +7,13 @@
 //!
 //! # Why nothing stays
 //!
-//! A runtime that ends is first struck off the list of heirs; once its threads have left, what they had lies
-//! in the pools, and it looks at the list. Whoever stands there and ends too looks at it later, with the pools
-//! as they are then. Whoever stays has workers: the note is stored, and with a full fence between, as at every
-//! [`notify`](Shared::notify), those that are parked are looked for; a worker announces that it parks, and
-//! with a full fence between reads the note. So one of them sees it on its way to bed, or is woken for it, or
-//! has such memory in mind already and will come to the pools. (A searcher for whose sake nobody was woken looks for the
-//! note where it finds something to run, with the same fences.)
+//! A runtime that ends is first struck off the list of heirs; once its threads have left, what they had lies in the
+//! pools, and it looks at the list. Whoever stands there and ends too looks at it later, with the pools as they are
+//! then. Whoever stays has workers: the note is stored, and with a full fence between, as at every
+//! [`notify`](Shared::notify), those that are parked are looked for; a worker announces that it parks, and with a full
+//! fence between reads the note. So one of them sees it on its way to bed, or is woken for it, or has such memory in
+//! mind already and will come to the pools. (A searcher for whose sake nobody was woken looks for the note where it
+//! finds something to run, with the same fences.)
 
 use super::shared::Shared;
 use crate::fiber;

@@ -1,28 +1,28 @@
 //! When a thief holds off.
 //!
-//! A steal moves fibers, and all that they touch, to another processor: some hundred nanoseconds of
-//! misses for each, and then for those they talk to. Fibers that run for a tenth of that between two
-//! waits (a pipeline of channels, a lock that is passed round) are done sooner where they are, and since
-//! they come back to their queue each time they would be carried to and fro for ever. So a thief first
-//! asks what it is after. While a worker *flows*, that is goes on from fiber to fiber in less than
-//! [`TALKS`], and has less than [`PAYS`] queued, the thief looks on, for [`PATIENCE`] at most, and
-//! takes what there is then. Meanwhile it counts as searching, so that nobody is woken for what is not
-//! worth it, and goes at once for whatever is put where all find it, and within 3 us for what another worker has got. (Go waits
-//! for 3 us before it takes another's `runnext`, to the same end.)
+//! A steal moves fibers, and all that they touch, to another processor: some hundred nanoseconds of misses for each,
+//! and then for those they talk to. Fibers that run for a tenth of that between two waits (a pipeline of channels, a
+//! lock that is passed round) are done sooner where they are, and since they come back to their queue each time they
+//! would be carried to and fro for ever. So a thief first asks what it is after. While a worker *flows*, that is goes
+//! on from fiber to fiber in less than [`TALKS`], and has less than [`PAYS`] queued, the thief looks on, for
+//! [`PATIENCE`] at most, and takes what there is then. Meanwhile it counts as searching, so that nobody is woken for
+//! what is not worth it, and goes at once for whatever is put where all find it, and within 3 us for what another
+//! worker has got. (Go waits for 3 us before it takes another's `runnext`, to the same end.)
 //!
 //! What is carried to and fro runs more slowly, by the misses that this costs, and might not flow any more for that
-//! very reason: then a thief would take it at once, each time. So a thief that has robbed a worker of what
-//! kept it busy for less than 10 us looks on at that worker whether it flows or not. But not where the runtime
-//! has sockets, one idle listener say: while it looks on and the other one runs, nobody is in the poller (echo over
-//! 100 connections lost a tenth of its rate, measured). At one that flows it looks on there too: that one sees to the sockets every
-//! 128 fibers.
+//! very reason: then a thief would take it at once, each time. So a thief that has robbed a worker of what kept it busy
+//! for less than 10 us looks on at that worker whether it flows or not. But not where the runtime has sockets, one idle
+//! listener say: while it looks on and the other one runs, nobody is in the poller (echo over 100 connections lost a
+//! tenth of its rate, measured). At one that flows it looks on there too: that one sees to the sockets every 128
+//! fibers.
 //!
-//! To look at a worker takes lines away from it, two of its queue and one of its counters, which it must fetch again at the next
-//! fiber. So while the other one is seen to go on the thief looks at it less and less often, down to every 3 us ([`RARELY`]); in
-//! between at the injector and at its own mailbox, which are hardly ever written. With a look every 0.4 us, on an Intel where a line takes
-//! 61 ns from one processor to the other, a worker that nobody robbed was more than three times as slow: ten that take turns with three
-//! permits 324 -> 122 ns, of a mutex 251 -> 138, a hundred that ask one 321 -> 222, 64 producers 40 -> 24, one that sends to a hundred
-//! 65 -> 42, bursts of a thousand wakes 174 -> 140, a hundred at a barrier 149 -> 81 (measured).
+//! To look at a worker takes lines away from it, two of its queue and one of its counters, which it must fetch again at
+//! the next fiber. So while the other one is seen to go on the thief looks at it less and less often, down to every 3
+//! us ([`RARELY`]); in between at the injector and at its own mailbox, which are hardly ever written. With a look every
+//! 0.4 us, on an Intel where a line takes 61 ns from one processor to the other, a worker that nobody robbed was more
+//! than three times as slow: ten that take turns with three permits 324 -> 122 ns, of a mutex 251 -> 138, a hundred
+//! that ask one 321 -> 222, 64 producers 40 -> 24, one that sends to a hundred 65 -> 42, bursts of a thousand wakes 174
+//! -> 140, a hundred at a barrier 149 -> 81 (measured).
 //!
 //! What comes of it decides how long the thief looks on next time: if what it took kept it busy for less
 //! time than it had looked on, it was not worth it, and its patience doubles, up to [`MOST`]; else it
@@ -31,30 +31,30 @@
 //!
 //! Where a hundred talk to each other, half of the ring keeps a thief busy for long, and by what they run for, which
 //! the misses have made three times as much, it holds enough to be taken at once, for ever. So the thief also asks what
-//! came of a steal for both (`worth.rs`). Where they were not faster than the other one alone, it looks on however
-//! much is queued, and for up to [`MOST_SLOW`], if there is no third worker: it might need this one sooner. And it does so
-//! for once where it is to measure that. Where they were slower it looks on for up to [`MOST_LOST`], and while the other one goes
-//! on it looks at it every [`RARELY_LOST`] in the end, since each look costs that one something and all that can come of it is that
-//! it stands still. A hundred that ask one 215 -> 156 ns, one that sends to a hundred 42 -> 24, 64 producers 23.5 -> 16, a lock held over a
-//! yield 139 -> 122 (measured; one worker alone 173, 17, 11 and 107).
+//! came of a steal for both (`worth.rs`). Where they were not faster than the other one alone, it looks on however much
+//! is queued, and for up to [`MOST_SLOW`], if there is no third worker: it might need this one sooner. And it does so
+//! for once where it is to measure that. Where they were slower it looks on for up to [`MOST_LOST`], and while the
+//! other one goes on it looks at it every [`RARELY_LOST`] in the end, since each look costs that one something and all
+//! that can come of it is that it stands still. A hundred that ask one 215 -> 156 ns, one that sends to a hundred 42 ->
+//! 24, 64 producers 23.5 -> 16, a lock held over a yield 139 -> 122 (measured; one worker alone 173, 17, 11 and 107).
 //!
-//! What found no room in a worker's ring stands in the injector, for anybody. A thousand fibers that one wakes at once, and
-//! that take less than a tenth of a microsecond each, went to and fro like that: two workers took twice as long for them as one
-//! alone, and five times where lines of the cache take long. So while all that stands there is one worker's overflow it is
-//! robbed like a ring: what is taken by who has nothing else to run is a steal, and is judged. It is left to that worker only
-//! where the two were *slower* than that one alone, and where it is time to measure that. Who has others to run takes his share
-//! when that is due, as ever. Bursts of a thousand wakes 357 -> 119 and 121 -> 76 ns a wake, and a thousand that each spawn
-//! another, for which two workers are faster by a fourth, as before (measured).
+//! What found no room in a worker's ring stands in the injector, for anybody. A thousand fibers that one wakes at once,
+//! and that take less than a tenth of a microsecond each, went to and fro like that: two workers took twice as long for
+//! them as one alone, and five times where lines of the cache take long. So while all that stands there is one worker's
+//! overflow it is robbed like a ring: what is taken by who has nothing else to run is a steal, and is judged. It is
+//! left to that worker only where the two were *slower* than that one alone, and where it is time to measure that. Who
+//! has others to run takes his share when that is due, as ever. Bursts of a thousand wakes 357 -> 119 and 121 -> 76 ns
+//! a wake, and a thousand that each spawn another, for which two workers are faster by a fourth, as before (measured).
 //!
-//! The estimate of the past says nothing about the fiber that runs now. So a worker that has not gone on
-//! for [`STANDS`], because its fiber runs longer than others or its thread has no
-//! processor, is robbed, if it is the one that is looked at; the others are by what their queues are worth. That is longer than
-//! 64 operations on channels mostly take, after which one that goes on is seen to; and short, since fibers of two kinds
-//! have an average that is neither's: where fifty put jobs into a queue, in a tenth of a microsecond each, and one takes them
-//! out for as long as there are some, nearly everybody waits behind that one.
+//! The estimate of the past says nothing about the fiber that runs now. So a worker that has not gone on for
+//! [`STANDS`], because its fiber runs longer than others or its thread has no processor, is robbed, if it is the one
+//! that is looked at; the others are by what their queues are worth. That is longer than 64 operations on channels
+//! mostly take, after which one that goes on is seen to; and short, since fibers of two kinds have an average that is
+//! neither's: where fifty put jobs into a queue, in a tenth of a microsecond each, and one takes them out for as long
+//! as there are some, nearly everybody waits behind that one.
 //!
-//! Who has stood still does so again, mostly: the next [`TRUSTED`] searches there need no look, but where steals do not pay or
-//! are to be measured. Before each of them others have the processor if that one has not gone on since.
+//! Who has stood still does so again, mostly: the next [`TRUSTED`] searches there need no look, but where steals do not
+//! pay or are to be measured. Before each of them others have the processor if that one has not gone on since.
 //!
 //! Or the thread has no processor because this thief has it: the system may have woken it where the one runs that woke
 //! it. Then it would rob the other one of all that it has, piece by piece, and keep it from running meanwhile. So at
@@ -69,8 +69,9 @@ use crate::primitives::thread;
 use std::mem;
 use std::time::Duration;
 
-/// Nanoseconds for a fiber between two scheduling points, from which on it talks to the system: on a Zen 5 one that receives and sends
-/// takes 2.5 to 3 us, one that only sends 2; those that talk to each other take some hundred nanoseconds, misses included.
+/// Nanoseconds for a fiber between two scheduling points, from which on it talks to the system: on a Zen 5 one that
+/// receives and sends takes 2.5 to 3 us, one that only sends 2; those that talk to each other take some hundred
+/// nanoseconds, misses included.
 pub(super) const TALKS: u64 = 1_500;
 /// Nanoseconds of work in a queue that are worth a steal in any case.
 pub(super) const PAYS: u64 = 20_000;
@@ -155,8 +156,8 @@ impl Patience {
         self.stood = Stood { core, work, left: TRUSTED };
     }
 
-    /// Is a look needed before a steal from `core`, whose last one was `worth` that? If not: has its worker, which is so far,
-    /// gone on since the last one?
+    /// Is a look needed before a steal from `core`, whose last one was `worth` that? If not: has its worker, which is
+    /// so far, gone on since the last one?
     pub(super) fn trusts(&mut self, core: usize, work: u64, worth: Worth) -> Option<bool> {
         let stood = &mut self.stood;
         if core != stood.core || stood.left == 0 || worth.slow || worth.unknown {
@@ -298,7 +299,8 @@ impl Worker<'_> {
         let mut look = Look::new(Mark { at: now, from: victim.index, work }, patience, worth);
         while look.goes_on(now, work) && self.leaves_alone(victim, worth) {
             self.lets_it_run(&mut look, now, victim, worth);
-            // In this order: one that loses its processor in between, at the end, takes the other for slower, not for faster.
+            // In this order: one that loses its processor in between, at the end, takes the other for slower, not for
+            // faster.
             (work, now) = (victim.stats.work(), Moment::now());
         }
         self.shared.holding_off.store(false, Ordering::Relaxed);

@@ -1,11 +1,12 @@
 //! When a worker that does it all invites another one.
 //!
-//! Fibers that run for a microsecond or three between two waits are left on one worker, since to part them mostly
-//! costs more than it brings (`hold_off.rs`, `share.rs`). But not always, and nobody knows before it was tried. So a worker that has run fibers of
-//! [`LEAST`] and more for a tick, while not all others did, wakes one, and shares with it whom its fibers wake during the
-//! next tick. What was known of spins is forgotten by all of them. If that keeps one more busy at the end of each tick for [`PAYS`], since those who were parted stay so
-//! (`spin.rs`), the next one is invited, if one is left; and whenever fewer run again, at once. Else it is tried
-//! again after [`EVERY`], or after twice that each time, up to [`MOST`]: a wake, and a tick of lines of the cache that go to and fro, in 64 ms.
+//! Fibers that run for a microsecond or three between two waits are left on one worker, since to part them mostly costs
+//! more than it brings (`hold_off.rs`, `share.rs`). But not always, and nobody knows before it was tried. So a worker
+//! that has run fibers of [`LEAST`] and more for a tick, while not all others did, wakes one, and shares with it whom
+//! its fibers wake during the next tick. What was known of spins is forgotten by all of them. If that keeps one more
+//! busy at the end of each tick for [`PAYS`], since those who were parted stay so (`spin.rs`), the next one is invited,
+//! if one is left; and whenever fewer run again, at once. Else it is tried again after [`EVERY`], or after twice that
+//! each time, up to [`MOST`]: a wake, and a tick of lines of the cache that go to and fro, in 64 ms.
 
 use super::worker::Worker;
 use super::worth::FLOWING;

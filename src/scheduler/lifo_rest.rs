@@ -1,18 +1,19 @@
 //! Whether who is urgent stays in the LIFO slot when a run of the slot's has ended, until some of a long ring have run.
 //!
-//! As a rule it goes behind the ring then, as in Tokio: a server comes less often, and finds more to do (if all stayed, a
-//! question of a hundred that ask one server took 219 ns instead of 160, measured). But where many stand there that is a long wait, a
-//! millisecond for each thousand who take a microsecond; and for who was woken for a lock it is too long: whoever comes
-//! meanwhile takes the lock past it, or makes way and queues up, until hundreds stand there of whom few are served in each
-//! round. So who is urgent has its turn after [`SOME`] of the ring.
+//! As a rule it goes behind the ring then, as in Tokio: a server comes less often, and finds more to do (if all stayed,
+//! a question of a hundred that ask one server took 219 ns instead of 160, measured). But where many stand there that
+//! is a long wait, a millisecond for each thousand who take a microsecond; and for who was woken for a lock it is too
+//! long: whoever comes meanwhile takes the lock past it, or makes way and queues up, until hundreds stand there of whom
+//! few are served in each round. So who is urgent has its turn after [`SOME`] of the ring.
 //!
-//! Measured on an Intel, two workers, medians of fifteen in one run (Go's in brackets): of a thousand fibers that hold a mutex for 0.3 us and
-//! compute for as long the slowest thousandth waited for 37 -> 1.5 ms (1.7), all of them 200 -> 4.0 us on average (7.8); with 1 and
-//! 2 us 44 -> 6.4 ms (3.6) and 1,416 -> 15 us (18); of a hundred 1.4 -> 0.20 ms (0.23). Turns take as long as before, to 2%.
+//! Measured on an Intel, two workers, medians of fifteen in one run (Go's in brackets): of a thousand fibers that hold
+//! a mutex for 0.3 us and compute for as long the slowest thousandth waited for 37 -> 1.5 ms (1.7), all of them 200 ->
+//! 4.0 us on average (7.8); with 1 and 2 us 44 -> 6.4 ms (3.6) and 1,416 -> 15 us (18); of a hundred 1.4 -> 0.20 ms
+//! (0.23). Turns take as long as before, to 2%.
 //!
-//! Three from the slot for four of the ring is less than a half, if they take as long. Where a run of theirs follows a rest, and
-//! took more than [`TIMES`] as long for each as those of the ring in that, twice in a row (once may be the system), they go behind
-//! the ring, and the next [`AGAIN`] times too.
+//! Three from the slot for four of the ring is less than a half, if they take as long. Where a run of theirs follows a
+//! rest, and took more than [`TIMES`] as long for each as those of the ring in that, twice in a row (once may be the
+//! system), they go behind the ring, and the next [`AGAIN`] times too.
 
 use crate::primitives::clock::stamp;
 use std::mem;
@@ -41,7 +42,8 @@ pub(super) struct LifoRest {
 }
 
 impl LifoRest {
-    /// A run has ended beside so many in the ring: does one that is urgent stay in the slot until [`SOME`] of them have run?
+    /// A run has ended beside so many in the ring: does one that is urgent stay in the slot until [`SOME`] of them have
+    /// run?
     pub(super) fn begin(&mut self, dispatched: u64, ring: usize) -> bool {
         ring > SOME.into() && self.begin_at(stamp(), dispatched as u16)
     }
@@ -85,7 +87,8 @@ mod tests {
         }
     }
 
-    /// Of so many runs, each after a rest and three times as long as `slot`, how many have one, where one of the ring takes `ring`?
+    /// Of so many runs, each after a rest and three times as long as `slot`, how many have one, where one of the ring
+    /// takes `ring`?
     fn rests(runs: u32, slot: u64, ring: u64) -> u32 {
         let mut rest = LifoRest::default();
         let (mut now, mut dispatched, mut rests) = (0, 0_u16, 0);

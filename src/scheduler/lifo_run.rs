@@ -1,16 +1,17 @@
 //! How long fibers that wake each other through the LIFO slot go on before the ring gets its turn.
 //!
-//! Three dispatches in a row, as in Tokio: a ring of short fibers waits for less than a microsecond then. But three of 100 ns
-//! each for one from the ring that computes for 20 us and yields is no fair share: two that exchange messages beside ten
-//! such waited for all ten after each three. (Go and Tokio put those who yield behind everybody, and Go gives whom the slot
-//! holds 10 ms in all.) So where those of the ring take long, the slot's go on for as long as they did, but for no longer
-//! than [`MOST`]: 3.1 -> 0.2 us a round trip beside eight (measured; Go 0.28, Tokio 0.49). Not where it is
-//! operations that take them long: who sends to a hundred others until his budget is used up is the slot's himself now and
-//! then, and the others have more to do at once the longer he stays in the ring (22 -> 36 ns a message otherwise, measured).
+//! Three dispatches in a row, as in Tokio: a ring of short fibers waits for less than a microsecond then. But three of
+//! 100 ns each for one from the ring that computes for 20 us and yields is no fair share: two that exchange messages
+//! beside ten such waited for all ten after each three. (Go and Tokio put those who yield behind everybody, and Go
+//! gives whom the slot holds 10 ms in all.) So where those of the ring take long, the slot's go on for as long as they
+//! did, but for no longer than [`MOST`]: 3.1 -> 0.2 us a round trip beside eight (measured; Go 0.28, Tokio 0.49). Not
+//! where it is operations that take them long: who sends to a hundred others until his budget is used up is the slot's
+//! himself now and then, and the others have more to do at once the longer he stays in the ring (22 -> 36 ns a message
+//! otherwise, measured).
 //!
-//! Who yields asks for that himself. So where half of the ring's were such, less is long: one pair that exchanges messages beside
-//! eight that compute 1 us each between two yields 2,410 -> 260 ns a round trip, four pairs 720 -> 190 (measured on an Intel, two
-//! workers; Tokio 430 and 210, Go 560 and 540).
+//! Who yields asks for that himself. So where half of the ring's were such, less is long: one pair that exchanges
+//! messages beside eight that compute 1 us each between two yields 2,410 -> 260 ns a round trip, four pairs 720 -> 190
+//! (measured on an Intel, two workers; Tokio 430 and 210, Go 560 and 540).
 
 use super::lifo_rest::{LIFO_RUNS, LifoRest};
 use crate::primitives::clock::{in_stamps, stamp};
@@ -43,7 +44,8 @@ pub(super) struct LifoRun {
     until: Option<NonZeroU64>,
     /// When it was asked last.
     asked: u64,
-    /// What those of the slot took for a run of [`LIFO_RUNS`], when one went on. Less with each end since: it may be others now.
+    /// What those of the slot took for a run of [`LIFO_RUNS`], when one went on. Less with each end since: it may be
+    /// others now.
     own: u32,
     /// The last that was measured of them.
     measured: u32,
@@ -75,7 +77,8 @@ impl End {
 }
 
 impl LifoRun {
-    /// So many were dispatched, the last [`LIFO_RUNS`] of them from the slot: may those who stand there go on nevertheless?
+    /// So many were dispatched, the last [`LIFO_RUNS`] of them from the slot: may those who stand there go on
+    /// nevertheless?
     pub(super) fn may_go_on(&mut self, dispatched: u64) -> bool {
         self.may_go_on_at(stamp(), dispatched)
     }
@@ -99,8 +102,8 @@ impl LifoRun {
         self.until.is_some()
     }
 
-    /// Those of the slot took that long: so long, or longer by what the system has put the worker aside for. To believe that
-    /// would cost those who take nothing the next fifty runs, so it is the less of two in a row.
+    /// Those of the slot took that long: so long, or longer by what the system has put the worker aside for. To believe
+    /// that would cost those who take nothing the next fifty runs, so it is the less of two in a row.
     fn measure(&mut self, took: u64) {
         let took = took.min(MOST) as u32;
         self.own = mem::replace(&mut self.measured, took).min(took);
@@ -136,9 +139,9 @@ impl LifoRun {
         self.used_up = true;
     }
 
-    /// The running fiber is about to let others run. If it came from the slot, those of the slot want no more than those of the
-    /// ring. (While a run goes on that is not known. Who yields alone is dispatched again without: where others come then, the first
-    /// question goes by [`LONG`].)
+    /// The running fiber is about to let others run. If it came from the slot, those of the slot want no more than
+    /// those of the ring. (While a run goes on that is not known. Who yields alone is dispatched again without: where
+    /// others come then, the first question goes by [`LONG`].)
     #[inline(always)]
     pub(super) fn yields(&mut self) {
         if (1..=LIFO_RUNS).contains(&self.count) {
@@ -282,7 +285,8 @@ mod tests {
         assert!((1..=20).contains(&extended), "{extended} in a hundred");
     }
 
-    /// The system may put the worker aside during a run: beside one that yields every 4 us it goes on after that as before.
+    /// The system may put the worker aside during a run: beside one that yields every 4 us it goes on after that as
+    /// before.
     #[test]
     fn once_put_aside_is_not_believed() {
         for aside in [MOST / 2, MOST, 1_000 * MOST] {

@@ -1,19 +1,20 @@
 //! When a fiber that finds a lock taken spins, though its worker has others to run.
 //!
-//! Who holds a lock on another processor has done with it soon, mostly. To wait for that costs two switches and a wake, and
-//! more than that: a queue at a lock lasts. Only one who has been woken for it is on the way at a time, behind whatever its
-//! worker runs, so that those who find the lock taken meanwhile come faster than those in the queue leave it, and in the end
-//! nearly all fibers stand there, though the lock is free most of the time. A hundred that hold a lock for 0.2 us of 0.7: one in
-//! six waited, for 370 us, and with a spin one in a thousand waits for more than a microsecond (Go one in thirty); jobs of a
-//! microsecond in a queue behind a mutex 1.17 -> 0.85 us each (Tokio 0.87, Go 1.16; measured on an Intel, two workers). Locks of plain threads
-//! spin for the same reason, and so does Go's, but only where its processor has nothing else to run.
+//! Who holds a lock on another processor has done with it soon, mostly. To wait for that costs two switches and a wake,
+//! and more than that: a queue at a lock lasts. Only one who has been woken for it is on the way at a time, behind
+//! whatever its worker runs, so that those who find the lock taken meanwhile come faster than those in the queue leave
+//! it, and in the end nearly all fibers stand there, though the lock is free most of the time. A hundred that hold a
+//! lock for 0.2 us of 0.7: one in six waited, for 370 us, and with a spin one in a thousand waits for more than a
+//! microsecond (Go one in thirty); jobs of a microsecond in a queue behind a mutex 1.17 -> 0.85 us each (Tokio 0.87, Go
+//! 1.16; measured on an Intel, two workers). Locks of plain threads spin for the same reason, and so does Go's, but
+//! only where its processor has nothing else to run.
 //!
-//! So it tries for [`AWHILE`], if another worker runs fibers, more of them than spin; a fiber is charged for it like for an
-//! operation, or one whose spins always end well would never leave its worker to others. Each worker learns for some locks
-//! whether that pays (`util/odds.rs`). In vain it is where the one who has the lock waits with it, or has it for long. And it
-//! does not pay where a worker comes back to a taken lock sooner than after [`COARSE`], on average: what it does in
-//! between is no more than what the lines of the cache cost that go to and fro, so that one worker alone is as fast; as it
-//! is left alone if the others wait.
+//! So it tries for [`AWHILE`], if another worker runs fibers, more of them than spin; a fiber is charged for it like
+//! for an operation, or one whose spins always end well would never leave its worker to others. Each worker learns for
+//! some locks whether that pays (`util/odds.rs`). In vain it is where the one who has the lock waits with it, or has it
+//! for long. And it does not pay where a worker comes back to a taken lock sooner than after [`COARSE`], on average:
+//! what it does in between is no more than what the lines of the cache cost that go to and fro, so that one worker
+//! alone is as fast; as it is left alone if the others wait.
 
 use super::core::Core;
 use super::worker::Worker;
@@ -130,7 +131,8 @@ impl Worker<'_> {
 mod tests {
     use super::*;
 
-    /// So many of a hundred who find the lock taken spin, of whom each comes so long after the last, and each spin ends like that.
+    /// So many of a hundred who find the lock taken spin, of whom each comes so long after the last, and each spin ends
+    /// like that.
     fn spins(seen: &mut Seen, gap: u64, taken: bool) -> usize {
         let mut now = 1 << 40;
         let mut comes = || {

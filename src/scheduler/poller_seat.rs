@@ -8,9 +8,9 @@
 //!
 //! # Left for a moment
 //!
-//! Who rises for a single fiber, or for few, that will not take long is mostly back in some microseconds. To
-//! wake another for that is a system call and two switches for each turn. So the poller is left to nobody, and the
-//! fibers are told of to nobody, while the supervisor *watches*: 1.5 to 8 ms after the poller was left last (`watch.rs`) it
+//! Who rises for a single fiber, or for few, that will not take long is mostly back in some microseconds. To wake
+//! another for that is a system call and two switches for each turn. So the poller is left to nobody, and the fibers
+//! are told of to nobody, while the supervisor *watches*: 1.5 to 8 ms after the poller was left last (`watch.rs`) it
 //! wakes a worker if the seat is empty or something is queued. (Not where it pays to wake one, see `assist.rs`.)
 //!
 //! Who rises empties the seat, pushes the fibers, full fence, reads `watched`. Who ends the watch stores that, full
@@ -199,8 +199,8 @@ mod models {
         });
     }
 
-    /// Worker 0, busy, has found few in passing and tells nobody; the supervisor has not looked for the poller yet, as the
-    /// clock says.
+    /// Worker 0, busy, has found few in passing and tells nobody; the supervisor has not looked for the poller yet, as
+    /// the clock says.
     #[test]
     fn few_that_come_in_passing_are_seen_by_the_look_that_is_to_come() {
         check(3, || {

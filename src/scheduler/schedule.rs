@@ -3,8 +3,8 @@
 //! - Woken or spawned by a fiber of the same scheduler: the LIFO slot of this worker; the fiber that
 //!   it displaces goes to the ring, and only then another worker is woken. Where fibers run for long, the ring at
 //!   once (`share.rs`).
-//! - Yielded, or flushed from the slot (when: `lifo_run.rs`; but see `lifo_rest.rs`): the ring, behind all others. Settled by a turn of the driver: there too, or, the
-//!   first of them, the LIFO slot (`search.rs`).
+//! - Yielded, or flushed from the slot (when: `lifo_run.rs`; but see `lifo_rest.rs`): the ring, behind all others.
+//!   Settled by a turn of the driver: there too, or, the first of them, the LIFO slot (`search.rs`).
 //! - A full ring: half of it and the new one to the injector.
 //! - From anywhere else: the injector, and a worker is woken.
 //! - A fiber that must not move: the mailbox of its home worker, which is woken.

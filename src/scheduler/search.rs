@@ -236,7 +236,8 @@ impl Worker<'_> {
         mail
     }
 
-    /// Does anything stand in the injector, or in this worker's mailbox, that comes from outside, as far as can be told?
+    /// Does anything stand in the injector, or in this worker's mailbox, that comes from outside, as far as can be
+    /// told?
     pub(super) fn is_given_something(&self) -> bool {
         self.shared.is_injected() || self.shared.has_mail_for_all(self.held())
     }
@@ -355,8 +356,8 @@ impl Worker<'_> {
         self.take_in(settled, runs_first);
     }
 
-    /// A tick is over, or the worker has run out of work: thieves learn what its fibers take. (A worker that sleeps every few
-    /// fibers may never come to the end of a tick.)
+    /// A tick is over, or the worker has run out of work: thieves learn what its fibers take. (A worker that sleeps
+    /// every few fibers may never come to the end of a tick.)
     pub(super) fn end_tick(&self, core: &Core, now: Moment) {
         let tick = &mut self.own_in(core).tick;
         tick.finish(now);

@@ -1,23 +1,25 @@
 //! Whom a fiber wakes or spawns that runs for long itself.
 //!
-//! The LIFO slot is for those who run next, in a microsecond. Hardly anybody else takes from it, and nobody is woken for it, since
-//! for two fibers that wake each other in turn another worker would come in vain. But who is put there by a fiber that
-//! goes on computing waits for as long as that does, while other workers sleep: a pipeline whose stages take 100 us
-//! each took 200 us an item on two workers, two halves of a job as long as both (measured; Go half of that).
+//! The LIFO slot is for those who run next, in a microsecond. Hardly anybody else takes from it, and nobody is woken
+//! for it, since for two fibers that wake each other in turn another worker would come in vain. But who is put there by
+//! a fiber that goes on computing waits for as long as that does, while other workers sleep: a pipeline whose stages
+//! take 100 us each took 200 us an item on two workers, two halves of a job as long as both (measured; Go half of
+//! that).
 //!
-//! So where a worker does not flow, as far as the estimate tells, a woken fiber is shared: it goes to the ring, if nobody
-//! else stands there or in the slot. It is the next here, until one more is woken, but others may take it. To one who searches that is for
-//! free; to wake one costs microseconds, and is done where fibers run for long only (an acceptor that spawns a fiber for each
-//! connection took a tenth more otherwise, measured).
+//! So where a worker does not flow, as far as the estimate tells, a woken fiber is shared: it goes to the ring, if
+//! nobody else stands there or in the slot. It is the next here, until one more is woken, but others may take it. To
+//! one who searches that is for free; to wake one costs microseconds, and is done where fibers run for long only (an
+//! acceptor that spawns a fiber for each connection took a tenth more otherwise, measured).
 //!
 //! A share pays if the waker goes on for longer than the other takes to come. Whether it does is seen at its next
-//! scheduling point: if it came there too soon, or nobody has robbed it, the share was in vain, and the next ones that are
-//! woken go to the slot, one after the first time, and up to 63 (`util/back_off.rs`). Of those who search and of those who sleep there is
-//! an account each, since the latter often come too late where the former do not. Who has come stays awake for a while
-//! (`vigil.rs`).
+//! scheduling point: if it came there too soon, or nobody has robbed it, the share was in vain, and the next ones that
+//! are woken go to the slot, one after the first time, and up to 63 (`util/back_off.rs`). Of those who search and of
+//! those who sleep there is an account each, since the latter often come too late where the former do not. Who has come
+//! stays awake for a while (`vigil.rs`).
 //!
-//! Of those in vain one may cost a hundredth of the time, though ([`PRICE`]): where one turn in ten takes 10 ms and the others hardly any,
-//! nine shares in vain for one that pays are cheap, and whoever is woken in the tenth does not wait for its end.
+//! Of those in vain one may cost a hundredth of the time, though ([`PRICE`]): where one turn in ten takes 10 ms and the
+//! others hardly any, nine shares in vain for one that pays are cheap, and whoever is woken in the tenth does not wait
+//! for its end.
 
 use super::core::Core;
 use super::worker::Worker;
@@ -28,8 +30,8 @@ use crate::util::back_off::BackOff;
 use std::mem;
 use std::time::Duration;
 
-/// For so long at least the waker must go on: twice as long as it takes another to wake up, where processors do not sleep
-/// deeply.
+/// For so long at least the waker must go on: twice as long as it takes another to wake up, where processors do not
+/// sleep deeply.
 const WORTH_A_WAKE: Duration = Duration::from_micros(10);
 /// The same for one who is awake.
 const WORTH_A_LOOK: Duration = Duration::from_micros(4);

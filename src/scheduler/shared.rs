@@ -9,8 +9,8 @@ use super::cores::Cores;
 use super::crew::Crew;
 use super::idle::Idle;
 use super::limit::Limit;
+use super::list_turns::ListTurns;
 use super::locked_queue::LockedQueue;
-use super::pace::Pace;
 use super::poller_seat::PollerSeat;
 use super::sites::{BlockingSite, Sites};
 use super::starter::Starter;
@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     pub(super) spinning: AtomicU32,
     /// Held by a worker without a core while one of its fibers ends, and by whoever lists fibers.
     pub(super) coreless: Mutex<()>,
-    pub(super) lists: Pace,
+    pub(super) lists: ListTurns,
     /// Somebody waits for the last fiber to end.
     pub(crate) draining: AtomicBool,
     pub(crate) drained: Waiters,
@@ -143,7 +143,7 @@ impl Shared {
             invitations: AtomicU32::new(0),
             spinning: AtomicU32::new(0),
             coreless: Mutex::new(()),
-            lists: Pace::default(),
+            lists: ListTurns::default(),
             draining: AtomicBool::new(false),
             drained: Waiters::default(),
             unstarted: Mutex::new(Unstarted::default()),
@@ -207,8 +207,8 @@ impl Shared {
         self.is_any_queued() || self.poller.taken_by().is_none() || self.is_memory_left()
     }
 
-    /// The poller was left to nobody a while ago: wakes a worker if it is empty still, or something is queued of which nobody
-    /// may have been told.
+    /// The poller was left to nobody a while ago: wakes a worker if it is empty still, or something is queued of which
+    /// nobody may have been told.
     pub(crate) fn look_after_poller(&self) {
         // Pairs with the one in `is_watched`.
         full_fence();
@@ -217,8 +217,8 @@ impl Shared {
         }
     }
 
-    /// Asked by who has pushed few fibers: was the poller left to nobody lately, so that the supervisor is still to look
-    /// after it, and what is queued?
+    /// Asked by who has pushed few fibers: was the poller left to nobody lately, so that the supervisor is still to
+    /// look after it, and what is queued?
     pub(super) fn is_poller_seen_to(&self) -> bool {
         self.poller.is_watched() && Moment::now().since(self.poller.left()) < self.watch.soonest()
     }
@@ -416,7 +416,8 @@ impl Shared {
             while !core.ring.is_empty() {
                 left.append(&mut core.ring.steal_batch());
             }
-            // The older ones first: it may be that the newest holds the handle of one of them, and joins it when it is dropped.
+            // The older ones first: it may be that the newest holds the handle of one of them, and joins it when it is
+            // dropped.
             newest.into_iter().for_each(|fiber| left.push(fiber));
         }
         for fiber in left {

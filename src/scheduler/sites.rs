@@ -1,7 +1,8 @@
 //! Spawn sites whose fibers block their threads unannounced, as far as the supervisor has seen.
 //!
-//! A fiber is *stuck* that has kept its thread for a period, if that sleeps at one of the next looks. One that computes, or
-//! waits for a processor, needs no thread more: each would make all of them slower, and so stalls of the next ones.
+//! A fiber is *stuck* that has kept its thread for a period, if that sleeps at one of the next looks. One that
+//! computes, or waits for a processor, needs no thread more: each would make all of them slower, and so stalls of the
+//! next ones.
 //!
 //! A site is *suspect* from the first of its fibers that is stuck until none is. Fibers of a suspect site
 //! start and go on in blocking mode: their worker hands its core on before it runs them; but no more than
@@ -97,8 +98,8 @@ pub struct BlockingSite {
     pub site: &'static Location<'static>,
     /// How often one of them kept its thread for three quarters of the supervisor's period, or longer.
     pub stalls: u64,
-    /// Its fibers run in blocking mode at present, since one of them has kept its thread so while that slept: in a system
-    /// call that blocks, say. One that computes for long makes nobody suspect, where the system tells the two
+    /// Its fibers run in blocking mode at present, since one of them has kept its thread so while that slept: in a
+    /// system call that blocks, say. One that computes for long makes nobody suspect, where the system tells the two
     /// apart (Linux does).
     pub suspect: bool,
     /// And will do so for good, since half of them or more have kept a sleeping thread.

@@ -1,20 +1,22 @@
 //! When the one in the poller stays awake for what may follow from the sockets.
 //!
-//! Who waits for the answer to its last message before it sends the next sleeps meanwhile, and so does the server, where connections are few:
-//! each message has two wakes by the system in it. Each takes tens of microseconds where a processor is a virtual machine's and
-//! has halted. A server that stays awake may even take less processor time: the client's processor is hardly asleep then when the answer
-//! comes.
+//! Who waits for the answer to its last message before it sends the next sleeps meanwhile, and so does the server,
+//! where connections are few: each message has two wakes by the system in it. Each takes tens of microseconds where a
+//! processor is a virtual machine's and has halted. A server that stays awake may even take less processor time: the
+//! client's processor is hardly asleep then when the answer comes.
 //!
-//! So who was woken by a socket, after a short sleep, keeps a vigil before it sleeps there again: it looks at the sockets again and again,
-//! for [`BRIEFLY`], which is less processor time than a sleep and a wake take. (With 5 us HTTP over 50 connections took 4% more of it, with
-//! 2 one, and echo over 100 gained a tenth with either.) It does for [`AWAKE`] where a trial shows that more gets through like that, and no less
-//! for the processor time that it takes (`trial.rs`). What comes in its own time is answered sooner by one that stays awake, but at
-//! more processor time, and that is what nobody has asked for. What gets through are bytes: a stream that comes in its own time is read in as many
-//! more pieces as the worker is awake. They are this worker's, as the time is. `util/odds.rs` says how often a vigil is left out where they are in vain; those are in vain too in
-//! which others took the processor: it was in the way of who brought it.
+//! So who was woken by a socket, after a short sleep, keeps a vigil before it sleeps there again: it looks at the
+//! sockets again and again, for [`BRIEFLY`], which is less processor time than a sleep and a wake take. (With 5 us HTTP
+//! over 50 connections took 4% more of it, with 2 one, and echo over 100 gained a tenth with either.) It does for
+//! [`AWAKE`] where a trial shows that more gets through like that, and no less for the processor time that it takes
+//! (`trial.rs`). What comes in its own time is answered sooner by one that stays awake, but at more processor time, and
+//! that is what nobody has asked for. What gets through are bytes: a stream that comes in its own time is read in as
+//! many more pieces as the worker is awake. They are this worker's, as the time is. `util/odds.rs` says how often a
+//! vigil is left out where they are in vain; those are in vain too in which others took the processor: it was in the
+//! way of who brought it.
 //!
-//! Who keeps one counts as parked, so whoever has something to run wakes it, by an interrupt. It gives way to others on its
-//! processor, and does without where the workers that are awake leave no processor for whom it waits for.
+//! Who keeps one counts as parked, so whoever has something to run wakes it, by an interrupt. It gives way to others on
+//! its processor, and does without where the workers that are awake leave no processor for whom it waits for.
 
 use super::core::Core;
 use super::shared::Shared;
@@ -98,8 +100,8 @@ impl SocketVigils {
         (mem::take(&mut self.expected) && !odds.leaves_out()).then_some(time)
     }
 
-    /// A vigil that was to last for `time` has ended after `waited`, with something from the sockets or not; was the processor taken
-    /// meanwhile?
+    /// A vigil that was to last for `time` has ended after `waited`, with something from the sockets or not; was the
+    /// processor taken meanwhile?
     fn end(&mut self, time: Duration, waited: Duration, given: bool, taken: bool) {
         let is_long = time == AWAKE;
         let odds = if is_long { &mut self.long } else { &mut self.brief };
@@ -109,8 +111,8 @@ impl SocketVigils {
         }
     }
 
-    /// It rises from the poller after so long, of which it slept for so long, woken by a socket or not. So many bytes have gone through its
-    /// sockets so far.
+    /// It rises from the poller after so long, of which it slept for so long, woken by a socket or not. So many bytes
+    /// have gone through its sockets so far.
     fn rise(
         &mut self,
         now: Moment,

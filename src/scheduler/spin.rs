@@ -1,24 +1,25 @@
 //! When a worker spins before it goes on without the fiber that waits.
 //!
 //! Two fibers that compute for a microsecond or three between their waits for each other are twice as fast on two
-//! workers. But the first of them that waits comes back on the worker of whoever wakes it, and from then on one worker does
-//! it all. So a worker that has nothing else, while another one runs fibers, looks for [`AWHILE`] whether the wait of its fiber
-//! ends, and goes on with it then; and a fiber that finds a lock taken tries it for as long. (So do Go's mutex and the
-//! locks of plain threads; a fiber that would only keep others from running does not.)
+//! workers. But the first of them that waits comes back on the worker of whoever wakes it, and from then on one worker
+//! does it all. So a worker that has nothing else, while another one runs fibers, looks for [`AWHILE`] whether the wait
+//! of its fiber ends, and goes on with it then; and a fiber that finds a lock taken tries it for as long. (So do Go's
+//! mutex and the locks of plain threads; a fiber that would only keep others from running does not.)
 //!
 //! A spin has paid if the worker had enough to do afterwards: if an operation that could have waited came every
-//! [`COARSE`] at most, since what two workers do in less is slowed down by the lines of the cache that go to and fro; and if
-//! it was busy for longer than it had spun, since two fibers that only take turns are as fast on one worker. That is seen at
-//! the next spin. Where it did not pay, or the spin ended in vain, the next waits are none, once, then 3 times, and up to 63
-//! (`util/back_off.rs`); but once after [`GOOD`] in a row that is forgiven: then the other one is late, and mostly not by much, so the worker
-//! stays awake for a while (`vigil.rs`).
+//! [`COARSE`] at most, since what two workers do in less is slowed down by the lines of the cache that go to and fro;
+//! and if it was busy for longer than it had spun, since two fibers that only take turns are as fast on one worker.
+//! That is seen at the next spin. Where it did not pay, or the spin ended in vain, the next waits are none, once, then
+//! 3 times, and up to 63 (`util/back_off.rs`); but once after [`GOOD`] in a row that is forgiven: then the other one is
+//! late, and mostly not by much, so the worker stays awake for a while (`vigil.rs`).
 //!
 //! No more workers spin than run fibers, but for a race. While all are awake nobody sleeps in the poller: a
 //! worker that spins again and again looks at it every [`TURN`].
 //!
-//! Measured on two workers, with what brings fibers there (`invite.rs`): stages of 0.5, 1, 2 and 3 us of a pipeline 1.12, 2.14, 3.0 to 4.2
-//! and 6.2 -> 0.62, 1.11, 2.12 and 3.13 us an item (Go 1.40, 2.08, 3.05, 3.46); ten fibers that hold a lock for 0.5, 1 and 2 us and
-//! compute for as long 1.09, 2.13, 4.6 -> 0.69, 1.26, 2.22 (Go 0.97, 1.60, 2.71), two of them with 5 us 7.3 -> 5.2 (Go 5.6).
+//! Measured on two workers, with what brings fibers there (`invite.rs`): stages of 0.5, 1, 2 and 3 us of a pipeline
+//! 1.12, 2.14, 3.0 to 4.2 and 6.2 -> 0.62, 1.11, 2.12 and 3.13 us an item (Go 1.40, 2.08, 3.05, 3.46); ten fibers that
+//! hold a lock for 0.5, 1 and 2 us and compute for as long 1.09, 2.13, 4.6 -> 0.69, 1.26, 2.22 (Go 0.97, 1.60, 2.71),
+//! two of them with 5 us 7.3 -> 5.2 (Go 5.6).
 
 use super::core::Core;
 use super::switch::Post;
@@ -171,7 +172,8 @@ impl Worker<'_> {
         spins.begins(Mark { at: stamp(), work })
     }
 
-    /// On the worker's own flow: the fiber that was left waits, if it does. If its wait ends meanwhile it is the next to run.
+    /// On the worker's own flow: the fiber that was left waits, if it does. If its wait ends meanwhile it is the next
+    /// to run.
     #[inline]
     pub(super) fn spins_for_who_waits(&self) {
         // SAFETY: this worker's own, on its thread; the reference ends before the place is written.

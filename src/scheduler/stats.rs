@@ -91,8 +91,8 @@ counters! {
     parked,
     /// Dispatches from the LIFO slot.
     lifo_hits,
-    /// Times that others had their turn before the fiber in the LIFO slot, after three dispatches from there in a row: it was
-    /// flushed to the ring, or stayed until four of a long ring had run, if it was woken for a lock.
+    /// Times that others had their turn before the fiber in the LIFO slot, after three dispatches from there in a row:
+    /// it was flushed to the ring, or stayed until four of a long ring had run, if it was woken for a lock.
     lifo_flushes,
     /// Times that it was not, since those in the ring take so long that three in a row were no share.
     lifo_extended,

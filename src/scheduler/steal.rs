@@ -1,7 +1,7 @@
-//! Taking work from other workers: half of a ring; and what stands in the LIFO slot behind a fiber that runs for
-//! long. That is taken as the supervisor does it, by a visit at the gate, which costs the owner nothing, unless it
-//! comes there meanwhile, and the thief ten microseconds: so only if nothing else is to be had, and after the worker has stood still
-//! for [`AGED`]. (Go's thieves wait for 3 us before they take another's `runnext`.)
+//! Taking work from other workers: half of a ring; and what stands in the LIFO slot behind a fiber that runs for long.
+//! That is taken as the supervisor does it, by a visit at the gate, which costs the owner nothing, unless it comes
+//! there meanwhile, and the thief ten microseconds: so only if nothing else is to be had, and after the worker has
+//! stood still for [`AGED`]. (Go's thieves wait for 3 us before they take another's `runnext`.)
 
 use super::core::Core;
 use super::worker::Worker;
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// As long as it takes to take somebody out of a slot, and to run them elsewhere.
 const AGED: Duration = Duration::from_micros(20);
-/// So often it looks at one worker. Who was woken for a fiber that another one displaced comes about when their worker goes on,
-/// maybe to one that does not stop, and without a supervisor nobody else would come to that slot.
+/// So often it looks at one worker. Who was woken for a fiber that another one displaced comes about when their worker
+/// goes on, maybe to one that does not stop, and without a supervisor nobody else would come to that slot.
 const LOOKS: u32 = 3;
 /// `spin_loop`s between two looks at a worker.
 const SPINS: u32 = 16;

@@ -13,7 +13,8 @@
 //! When it wakes, and who decides that besides it, stands in `watch.rs`. Some milliseconds after the poller was left to
 //! nobody it sees to that (`poller_seat.rs`); looks at the workers are a quarter of a period apart all the same.
 //!
-//! It sleeps until a worker leaves its bed once nothing has run for two periods, but for looks at what may be a deadlock.
+//! It sleeps until a worker leaves its bed once nothing has run for two periods, but for looks at what may be a
+//! deadlock.
 //!
 //! Where a thread was refused, or its hook has panicked, a core is free that should run: it tries again now and then.
 
@@ -33,8 +34,8 @@ use std::time::Duration;
 /// Before a thread that was refused is asked for again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A fiber that has kept its thread for three quarters of the supervisor's [period](crate::runtime::Builder::stall_period) at
-/// least.
+/// A fiber that has kept its thread for three quarters of the supervisor's
+/// [period](crate::runtime::Builder::stall_period) at least.
 ///
 /// ```
 /// use volt::runtime::{Builder, Stall};
@@ -365,8 +366,8 @@ impl Supervisor<'_> {
     }
 }
 
-/// Does the worker's fiber of `site` block its thread? Asked in its gate, or it might be back meanwhile and asleep in its bed. For
-/// that case it finds there which site is told that it is.
+/// Does the worker's fiber of `site` block its thread? Asked in its gate, or it might be back meanwhile and asleep in
+/// its bed. For that case it finds there which site is told that it is.
 fn notes_if_blocked(core: &Core, site: Site, sleepers: &mut Sleepers) -> bool {
     let blocks = sleepers.blocks(OsThread(core.thread.load(Ordering::Relaxed)));
     if blocks {
@@ -375,7 +376,8 @@ fn notes_if_blocked(core: &Core, site: Site, sleepers: &mut Sleepers) -> bool {
     blocks
 }
 
-/// Tells threads that sleep from those that compute. Where the system does not say which they do, by their processor time.
+/// Tells threads that sleep from those that compute. Where the system does not say which they do, by their processor
+/// time.
 #[derive(Debug, Default)]
 struct Sleepers {
     /// What those had had by the last look who were asked after then, and by this one.

@@ -11,12 +11,11 @@
 //! an *early* look due, a [`PERIOD`] after the one before: it takes one fiber. So those who come one by one
 //! wait for a glance only, and a flood from outside gets hardly more than its share of each millisecond.
 //!
-//! Where fibers run for long, 128 of them are too many for those who wait for a socket or a timer. There
-//! each glance is at the clock, which ends the tick after the same periods. The estimate may be of others, who ran
-//! before: so each glance takes a stamp too, and where the dispatches since the last one were long, twice in a row or very long,
-//! the next one comes after the next dispatch, at the clock. Where many are in the ring, what
-//! a look brings makes it longer still, and one that is full sends its older half to the injector, behind all
-//! that came later.
+//! Where fibers run for long, 128 of them are too many for those who wait for a socket or a timer. There each glance is
+//! at the clock, which ends the tick after the same periods. The estimate may be of others, who ran before: so each
+//! glance takes a stamp too, and where the dispatches since the last one were long, twice in a row or very long, the
+//! next one comes after the next dispatch, at the clock. Where many are in the ring, what a look brings makes it longer
+//! still, and one that is full sends its older half to the injector, behind all that came later.
 
 use super::worth::FLOWING;
 use crate::primitives::clock::{Moment, in_stamps};
@@ -45,8 +44,8 @@ const LONG_PERIOD: Duration = Duration::from_millis(1);
 const LONG: u64 = 16_000;
 /// The same in stamps.
 const LONG_BY_STAMPS: u64 = in_stamps(Duration::from_nanos(LONG));
-/// Between two glances the system does not put a worker aside for so long: less is believed the second time in a row, or a
-/// server that has more to do than it can would come to its sockets early for nothing.
+/// Between two glances the system does not put a worker aside for so long: less is believed the second time in a row,
+/// or a server that has more to do than it can would come to its sockets early for nothing.
 const VERY_LONG: u64 = in_stamps(Duration::from_millis(20));
 
 #[derive(Debug)]
@@ -304,8 +303,8 @@ impl Tick {
         self.begin_elsewhere(now, stamp);
     }
 
-    /// As [`begin`](Self::begin), with a core that the worker has just got: nobody may have looked at sockets and timers meanwhile.
-    /// Where cores change hands every few dispatches, no tick would ever be over.
+    /// As [`begin`](Self::begin), with a core that the worker has just got: nobody may have looked at sockets and
+    /// timers meanwhile. Where cores change hands every few dispatches, no tick would ever be over.
     pub(crate) fn begin_elsewhere(&mut self, now: Moment, stamp: u64) {
         self.began = now;
         self.left_out = Duration::ZERO;

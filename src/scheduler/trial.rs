@@ -1,8 +1,9 @@
 //! Whether something pays that can only be tried.
 //!
-//! Where it may pay at all, by what was seen in two [`WINDOW`]s without it, it is done in the next two. If more work by a fourth (`worth.rs`) was
-//! done in each of these, and no less for the processor time that was spent on it, it goes on like that for [`HOLD`], and twice as long each time, up to [`MOST`], until it is measured again; if
-//! not, it is tried again after [`EVERY`], and twice as long each time, up to [`MOST`].
+//! Where it may pay at all, by what was seen in two [`WINDOW`]s without it, it is done in the next two. If more work by
+//! a fourth (`worth.rs`) was done in each of these, and no less for the processor time that was spent on it, it goes on
+//! like that for [`HOLD`], and twice as long each time, up to [`MOST`], until it is measured again; if not, it is tried
+//! again after [`EVERY`], and twice as long each time, up to [`MOST`].
 
 use super::worth::Speed;
 use crate::primitives::clock::Moment;
@@ -79,8 +80,8 @@ impl Trial {
         (took >= WINDOW).then_some(took)
     }
 
-    /// The window is over, with so much work done by now, for so much processor time if that matters; by what was seen in it, `may` it pay
-    /// at all?
+    /// The window is over, with so much work done by now, for so much processor time if that matters; by what was seen
+    /// in it, `may` it pay at all?
     pub(super) fn ends_window(
         &mut self,
         now: Moment,

@@ -1,20 +1,21 @@
 //! When a worker that finds nothing stays awake for a while.
 //!
-//! To wake one takes 5 us, and tens of them where its processor is a virtual machine's that sleeps. Fibers that run for 2 to 50 us
-//! between two waits, and wake each other then, are through before it comes, so that one worker does it all: ten that hold a
-//! lock for 20 us and compute for 20 more took 40 us a turn on two workers, and two stages of a pipeline both stages' time.
+//! To wake one takes 5 us, and tens of them where its processor is a virtual machine's that sleeps. Fibers that run for
+//! 2 to 50 us between two waits, and wake each other then, are through before it comes, so that one worker does it all:
+//! ten that hold a lock for 20 us and compute for 20 more took 40 us a turn on two workers, and two stages of a
+//! pipeline both stages' time.
 //!
-//! So a worker that was woken for a fiber which was shared (`share.rs`), after a short sleep, and finds nothing more, looks on
-//! as a searcher for [`AWAKE`], about as long as that wake took: whoever does not know how long a wait will be waits
-//! for at most twice as long as one who knows. If nothing came, or what came kept it busy for less than half the time that it had
-//! waited, the vigil was in vain, and it goes to bed at once the next times that it is called, once after the first such vigil, and
-//! up to 63 times (`util/back_off.rs`). Sockets and timers get a turn every [`TURN`], since nobody else may be in the poller, also
-//! where many short vigils follow each other.
+//! So a worker that was woken for a fiber which was shared (`share.rs`), after a short sleep, and finds nothing more,
+//! looks on as a searcher for [`AWAKE`], about as long as that wake took: whoever does not know how long a wait will be
+//! waits for at most twice as long as one who knows. If nothing came, or what came kept it busy for less than half the
+//! time that it had waited, the vigil was in vain, and it goes to bed at once the next times that it is called, once
+//! after the first such vigil, and up to 63 times (`util/back_off.rs`). Sockets and timers get a turn every [`TURN`],
+//! since nobody else may be in the poller, also where many short vigils follow each other.
 //!
 //! Others keep vigils too (`follow_up.rs`).
 //!
-//! Measured on two workers: that lock 40 -> 23 us a turn (Go 26), with 5 and 5 us 10.2 -> 7.0 (Go 6.9), stages of 5 and 10 us
-//! 10.3 -> 5.3 and 15 -> 10.3 us an item (Go 9.5 and 17).
+//! Measured on two workers: that lock 40 -> 23 us a turn (Go 26), with 5 and 5 us 10.2 -> 7.0 (Go 6.9), stages of 5 and
+//! 10 us 10.3 -> 5.3 and 15 -> 10.3 us an item (Go 9.5 and 17).
 
 use super::shared::Shared;
 use super::worker::Worker;
@@ -110,7 +111,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Looks on for a while instead of going to bed, if that has paid of late; says whether there is anything to do now.
+    /// Looks on for a while instead of going to bed, if that has paid of late; says whether there is anything to do
+    /// now.
     pub(super) fn stays_awake(&self, done: &dyn Fn() -> bool) -> bool {
         if self.has_only_its_mail() {
             return false;
@@ -190,7 +192,8 @@ impl Worker<'_> {
     }
 }
 
-/// When others may have the processor: the thread that the worker waits for may be one of them. (Another worker has its own.)
+/// When others may have the processor: the thread that the worker waits for may be one of them. (Another worker has its
+/// own.)
 pub(super) struct Ways {
     next: Moment,
     rest: Duration,

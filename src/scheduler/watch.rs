@@ -1,13 +1,13 @@
 //! When the supervisor wakes next, and who decides that.
 //!
-//! A thread that wakes each millisecond to find that all is well costs more than a server that answers a message
-//! each millisecond. So the supervisor sleeps until a bell rings which others set. It sets the bell itself when it
-//! goes to sleep: to its next look while anybody runs, far off or never while all workers are parked. Who leaves its
-//! bed then sets it to the next look. Who leaves the poller to nobody (`poller_seat.rs`) sets it to a moment from
-//! now; being the only one that runs, it puts that off when it does so once more, since a worker that comes back to the
-//! poller again and again shows that all is well. Then the bell never rings, and is set every few milliseconds. Who
-//! parks last after a long sleep, or after one that a timer has ended if the next timer is far, puts it far off, if it has
-//! run anything: somebody must look for a deadlock.
+//! A thread that wakes each millisecond to find that all is well costs more than a server that answers a message each
+//! millisecond. So the supervisor sleeps until a bell rings which others set. It sets the bell itself when it goes to
+//! sleep: to its next look while anybody runs, far off or never while all workers are parked. Who leaves its bed then
+//! sets it to the next look. Who leaves the poller to nobody (`poller_seat.rs`) sets it to a moment from now; being the
+//! only one that runs, it puts that off when it does so once more, since a worker that comes back to the poller again
+//! and again shows that all is well. Then the bell never rings, and is set every few milliseconds. Who parks last after
+//! a long sleep, or after one that a timer has ended if the next timer is far, puts it far off, if it has run anything:
+//! somebody must look for a deadlock.
 //!
 //! # Protocol
 //!
@@ -16,9 +16,9 @@
 //! fence, reads whether all are parked, and if not sets it near. Of the two reads one sees the other's store: no worker
 //! runs while the bell is far off, but for one that has stalled and was replaced.
 //!
-//! While the supervisor looks, `due` is [`LOOKS`], and whoever wants the next look by some time leaves it
-//! there: the supervisor sets the bell no later. It stores that, full fence, reads when the poller was left; who leaves it
-//! says so, full fence, reads `due`.
+//! While the supervisor looks, `due` is [`LOOKS`], and whoever wants the next look by some time leaves it there: the
+//! supervisor sets the bell no later. It stores that, full fence, reads when the poller was left; who leaves it says
+//! so, full fence, reads `due`.
 
 use crate::primitives::bell::Bell;
 use crate::primitives::clock::Moment;
@@ -34,8 +34,8 @@ pub(super) const LINGER: u32 = 2;
 /// The supervisor looks, and nobody has said when it should next.
 const LOOKS: u64 = 0;
 /// Nobody is in the poller for longer than that while some worker is free to be there. Half of it is what a look is put
-/// off by at least, a tick of the kernel's (250 Hz): a bell that is due before the next tick has the kernel set its own timer
-/// for it, at 10 us each, a thirtieth of a message each half millisecond (measured, 3 ms and 4).
+/// off by at least, a tick of the kernel's (250 Hz): a bell that is due before the next tick has the kernel set its own
+/// timer for it, at 10 us each, a thirtieth of a message each half millisecond (measured, 3 ms and 4).
 const RELIEF: Duration = Duration::from_millis(8);
 /// As long where much comes: there the processors are contended for, so that who has left the poller may be long in
 /// coming back, and many wait.

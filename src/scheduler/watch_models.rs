@@ -93,8 +93,8 @@ fn who_leaves_the_poller_is_seen_to_in_time() {
     }
 }
 
-/// While the bell rings: the supervisor sees that the poller was left, or is told when to look. Another worker runs: who is
-/// alone puts the ring off.
+/// While the bell rings: the supervisor sees that the poller was left, or is told when to look. Another worker runs:
+/// who is alone puts the ring off.
 #[test]
 fn who_leaves_the_poller_as_the_bell_rings_is_seen_to_in_time() {
     check(3, || {

@@ -66,8 +66,8 @@ impl Drop for Seated {
     }
 }
 
-/// While a worker's own flow runs. Nobody would catch what unwinds there, nor take what the worker has, its core and the poller:
-/// the others would wait for that for ever, and without a word.
+/// While a worker's own flow runs. Nobody would catch what unwinds there, nor take what the worker has, its core and
+/// the poller: the others would wait for that for ever, and without a word.
 struct OwnFlow;
 
 impl OwnFlow {

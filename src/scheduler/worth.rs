@@ -2,32 +2,32 @@
 //!
 //! What fibers do is not known, but how many are dispatched, and for what operations they are charged. The sum is taken
 //! for their *work*. (Dispatches alone will not do: where two workers exchange messages each one may cost a wait, and
-//! one alone takes sixteen between two of them. They are counted 64 at a time while a fiber goes on: where a turn was counted at
-//! its end, what was done before a steal fell into the microseconds after it, and more of them seemed to pay than did.)
-//! From a steal until the thief searches again that is what the *two* have
-//! done in that time. What the victim does *alone* is seen in the second half of a look of [`MEASURED`] or more, in which
-//! this thief carries nothing away: in the first half it gets its lines of the cache back. If the two were not faster by a
-//! [`GAIN`], the steal was slow. That is said only where both went on from one to the next in less than [`FLOWING`], since
-//! otherwise that is no measure. Or where all that the victim had went with what was stolen, since they wait for each other:
-//! then that one ran dry and robbed others, this thief maybe, and what this one did is compared; ten that hand a lock round
-//! went to and fro every hundred microseconds. Steals that are soon used up are judged together, until the thief has been busy with them for [`ENOUGH`].
-//! A thief that steals often looks on for that, after [`MEASURE`] and, where steals pay, up
-//! to [`MEASURE_MOST`]: from a twelfth of its time down to a four-hundredth.
+//! one alone takes sixteen between two of them. They are counted 64 at a time while a fiber goes on: where a turn was
+//! counted at its end, what was done before a steal fell into the microseconds after it, and more of them seemed to pay
+//! than did.) From a steal until the thief searches again that is what the *two* have done in that time. What the
+//! victim does *alone* is seen in the second half of a look of [`MEASURED`] or more, in which this thief carries
+//! nothing away: in the first half it gets its lines of the cache back. If the two were not faster by a [`GAIN`], the
+//! steal was slow. That is said only where both went on from one to the next in less than [`FLOWING`], since otherwise
+//! that is no measure. Or where all that the victim had went with what was stolen, since they wait for each other: then
+//! that one ran dry and robbed others, this thief maybe, and what this one did is compared; ten that hand a lock round
+//! went to and fro every hundred microseconds. Steals that are soon used up are judged together, until the thief has
+//! been busy with them for [`ENOUGH`]. A thief that steals often looks on for that, after [`MEASURE`] and, where steals
+//! pay, up to [`MEASURE_MOST`]: from a twelfth of its time down to a four-hundredth.
 //!
-//! Where others rob the victim during a look, the one alone seems slower than it is, and steals seem to pay, as they are
-//! taken to where nothing is known. Where they rob it after the steal, what they do with its fibers is not seen, and the two
-//! seem slower: a thief holds off for longer than it need.
+//! Where others rob the victim during a look, the one alone seems slower than it is, and steals seem to pay, as they
+//! are taken to where nothing is known. Where they rob it after the steal, what they do with its fibers is not seen,
+//! and the two seem slower: a thief holds off for longer than it need.
 //!
-//! Measured on two workers, a hundred fibers that ask another one, each for an answer of its own: 290 -> 145 to 190 ns, where
-//! one worker takes 155; the two dispatched 5,000 in a millisecond, and one of them alone 11,000.
+//! Measured on two workers, a hundred fibers that ask another one, each for an answer of its own: 290 -> 145 to 190 ns,
+//! where one worker takes 155; the two dispatched 5,000 in a millisecond, and one of them alone 11,000.
 
 use super::stats::Stats;
 use crate::primitives::clock::Moment;
 use std::mem;
 use std::time::Duration;
 
-/// Nanoseconds for a fiber between two scheduling points, below which it is known by its speed whether two workers are faster than one,
-/// and whom it wakes is not shared with others for its length (`tick.rs`).
+/// Nanoseconds for a fiber between two scheduling points, below which it is known by its speed whether two workers are
+/// faster than one, and whom it wakes is not shared with others for its length (`tick.rs`).
 pub(super) const FLOWING: u64 = 3_000;
 /// A steal that keeps the thief busy for so long was not a short one, whatever it took.
 const SHORT: Duration = Duration::from_micros(10);

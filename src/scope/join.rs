@@ -121,8 +121,8 @@ where
 /// With the payload of the first to end, if that panics. A later panic of the other is printed, and
 /// goes no further.
 ///
-/// If `b` cannot run `a` is cut off: with a [`StackError`](crate::StackError) where there is no stack for it, unless `a`
-/// returns all the same.
+/// If `b` cannot run `a` is cut off: with a [`StackError`](crate::StackError) where there is no stack for it, unless
+/// `a` returns all the same.
 ///
 /// # Cancel
 ///

@@ -106,7 +106,8 @@ impl<T> fmt::Debug for Lane<'_, T> {
 ///
 /// # Panics
 ///
-/// If one of them panics the others are cancelled, or, the first one included, do not begin; with the first payload, when all have ended.
+/// If one of them panics the others are cancelled, or, the first one included, do not begin; with the first payload,
+/// when all have ended.
 ///
 /// # Cancel
 ///
@@ -128,9 +129,9 @@ macro_rules! join {
     };
 }
 
-/// Runs any number of closures side by side; the first to end gives the result, and the others are
-/// cancelled, or, the first one included, never begin. Returns when all have ended. The first one runs right here, each other on a fiber; they may
-/// borrow. As [`race`](crate::race()), which takes two. On a plain thread the wait for the others blocks it.
+/// Runs any number of closures side by side; the first to end gives the result, and the others are cancelled, or, the
+/// first one included, never begin. Returns when all have ended. The first one runs right here, each other on a fiber;
+/// they may borrow. As [`race`](crate::race()), which takes two. On a plain thread the wait for the others blocks it.
 ///
 /// # Panics
 ///

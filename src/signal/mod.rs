@@ -1,7 +1,7 @@
 //! Signals that fibers and threads wait for.
 //!
-//! Worker threads block all signals but those of faults and profilers, so a handler runs on some
-//! other thread and never disturbs a fiber. A program that a fiber starts, and a thread, inherits that: see [`unblock`](fn@unblock).
+//! Worker threads block all signals but those of faults and profilers, so a handler runs on some other thread and never
+//! disturbs a fiber. A program that a fiber starts, and a thread, inherits that: see [`unblock`](fn@unblock).
 //! [`Signals`] receives what it names in such a program too.
 //!
 //! ```

@@ -17,9 +17,10 @@ use std::time::Duration;
 /// off, and it stays off afterwards: a program that has once waited for Ctrl-C is not ended by it
 /// any more.
 ///
-/// It gets them although the thread that makes it blocks them, as workers do and all threads of a program that was started
-/// so: a thread of volt's, `volt-signals`, then lets them through, from now on. No other thread's mask is changed. A program
-/// that blocks a signal everywhere so as to fetch it by other means (`sigwait`, a `signalfd`) names it here or there, not both.
+/// It gets them although the thread that makes it blocks them, as workers do and all threads of a program that was
+/// started so: a thread of volt's, `volt-signals`, then lets them through, from now on. No other thread's mask is
+/// changed. A program that blocks a signal everywhere so as to fetch it by other means (`sigwait`, a `signalfd`) names
+/// it here or there, not both.
 ///
 /// ```
 /// use volt::signal::{Signal, Signals};

@@ -1,10 +1,10 @@
 //! A thread that lets through what others block.
 //!
-//! The kernel hands a signal of the process to a thread that does not block it; where all do, it is not handled. Workers
-//! block nearly all, and a program that was started with signals blocked, as a worker starts one, does so on each of its
-//! threads. So there is one more from the first [`Signals`](super::Signals) on that somebody makes who blocks one of them.
-//! It unblocks what such `Signals` have named and nothing else: others may be blocked for a reason, and their default action
-//! may be to end the program. Nobody else's mask is changed.
+//! The kernel hands a signal of the process to a thread that does not block it; where all do, it is not handled.
+//! Workers block nearly all, and a program that was started with signals blocked, as a worker starts one, does so on
+//! each of its threads. So there is one more from the first [`Signals`](super::Signals) on that somebody makes who
+//! blocks one of them. It unblocks what such `Signals` have named and nothing else: others may be blocked for a reason,
+//! and their default action may be to end the program. Nobody else's mask is changed.
 
 use crate::primitives::sync::Mutex;
 use crate::primitives::thread::Builder;

@@ -5,8 +5,8 @@ use std::process::Command;
 
 /// Has the program that `command` starts begin with no signal blocked.
 ///
-/// A program inherits the signals that the thread which starts it blocks, and worker threads block nearly all: one that a
-/// fiber starts is ended by neither SIGTERM nor ctrl-c unless it unblocks them itself (what it names in
+/// A program inherits the signals that the thread which starts it blocks, and worker threads block nearly all: one that
+/// a fiber starts is ended by neither SIGTERM nor ctrl-c unless it unblocks them itself (what it names in
 /// [`Signals`](super::Signals) it receives), and does not end when nobody reads its output any more (SIGPIPE).
 /// `command` starts it by `fork` and `exec` then, and not by the faster `posix_spawn`.
 ///

@@ -3,8 +3,8 @@
 //! Callers: `slab` builds the error where a call failed; upper rooms pass it on to users, who see
 //! it as `volt::StackError`.
 //!
-//! 1. The probable limit is looked up when the error is made, while the facts still hold; or less than a second before, for
-//!    another one of the same call and number: a burst of refusals does not read the system's files for each.
+//! 1. The probable limit is looked up when the error is made, while the facts still hold; or less than a second before,
+//!    for another one of the same call and number: a burst of refusals does not read the system's files for each.
 
 use super::size::{Bytes, StackSize};
 use super::{guard, memory};

@@ -6,10 +6,10 @@
 //!    touch it, and slabs are never unmapped.
 //! 2. A guard is never silently missing: where no kind works the error comes out.
 //!
-//! Two kinds. `Advice` (`MADV_GUARD_INSTALL`, Linux 6.13) marks page table entries and leaves the
-//! mapping whole. `Protection` (`mprotect`) splits the mapping in two at every slot, so that
-//! `vm.max_map_count` ends it near 32,000 stacks; it works everywhere and under `mlockall`. Since these mappings stay for
-//! good, they end some thousand before that: threads, libraries and files need some, too.
+//! Two kinds. `Advice` (`MADV_GUARD_INSTALL`, Linux 6.13) marks page table entries and leaves the mapping whole.
+//! `Protection` (`mprotect`) splits the mapping in two at every slot, so that `vm.max_map_count` ends it near 32,000
+//! stacks; it works everywhere and under `mlockall`. Since these mappings stay for good, they end some thousand before
+//! that: threads, libraries and files need some, too.
 
 use super::memory;
 use crate::primitives::sync::OnceLock;
@@ -120,8 +120,8 @@ unsafe fn protect(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
     done.inspect_err(|_| _ = PROTECTED.fetch_sub(1, Ordering::Relaxed))
 }
 
-/// How many mappings the process may have, if it can be read. Looked up before the first guard by protection, and when one was
-/// refused: it may have been raised since.
+/// How many mappings the process may have, if it can be read. Looked up before the first guard by protection, and when
+/// one was refused: it may have been raised since.
 pub(super) fn look_up_limit() -> Option<u64> {
     let told = memory::most_mappings();
     let most = told.map_or(UNTOLD, |most| usize::try_from(most).unwrap_or(usize::MAX));

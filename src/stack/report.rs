@@ -1,6 +1,7 @@
 //! Text for a signal handler: a fixed buffer that is written to stderr at once, past the lock that std puts around it.
 //!
-//! Callers: `overflow`, and the function that upper rooms give to `set_describe`; `fiber`, where there is hardly memory.
+//! Callers: `overflow`, and the function that upper rooms give to `set_describe`; `fiber`, where there is hardly
+//! memory.
 //!
 //! 1. No allocation, no lock, no TLS: `core::fmt` with `&str`s and integers has none either.
 

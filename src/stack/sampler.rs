@@ -2,8 +2,8 @@
 //!
 //! Callers: one per worker, asked at each spawn, so a turn must cost about a nanosecond.
 //!
-//! 1. A spawn site that finds an entry is true the first time and then once in `every`, exactly. Those that find none within
-//!    [`PROBES`] of their home, as some do where there are many, share one counter.
+//! 1. A spawn site that finds an entry is true the first time and then once in `every`, exactly. Those that find none
+//!    within [`PROBES`] of their home, as some do where there are many, share one counter.
 //! 2. An entry, once taken, keeps its site. Evicting would make two sites that meet in one place
 //!    true at every turn.
 

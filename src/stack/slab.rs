@@ -28,7 +28,7 @@ const FIRST_BYTES: usize = 4 << 20;
 /// Each next one doubles up to here: some twenty mappings for a million default stacks.
 const MOST_BYTES: usize = if cfg!(target_pointer_width = "64") { 32 << 30 } else { 256 << 20 };
 /// All but a class's first slab leave so much to the rest of the process, for its `malloc` and some threads' stacks.
-const ROOM: usize = 8 << 20;
+const ROOM: usize = 16 << 20;
 /// Where guards split the mapping anyway, a large slab saves nothing, and memory that is locked is
 /// populated at once.
 const MOST_BYTES_SPLIT: usize = 16 << 20;
@@ -162,8 +162,8 @@ impl Slabs {
         Ok((slab, unsafe { slab.slot(growth.used - 1) }))
     }
 
-    /// Maps the class's next slab. If the system has no room for it that is as small as the first: who needs one stack more
-    /// does not take half of what is left.
+    /// Maps the class's next slab. If the system has no room for it that is as small as the first: who needs one stack
+    /// more does not take half of what is left.
     fn grow(&self, growth: &mut Growth, size: StackSize) -> Result<&'static Slab, StackError> {
         let most = if self.split.load(Ordering::Relaxed) { MOST_BYTES_SPLIT } else { MOST_BYTES };
         let first = (FIRST_BYTES / size.slot_bytes()).max(1);

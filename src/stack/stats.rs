@@ -21,7 +21,8 @@ pub struct StackStats {
     pub pooled: usize,
     /// Idle stacks in the shared pool whose memory was given back.
     pub trimmed: usize,
-    /// Times that a fiber could not run because there was no stack for it: its join gets a [`StackError`](crate::StackError).
+    /// Times that a fiber could not run because there was no stack for it: its join gets a
+    /// [`StackError`](crate::StackError).
     pub refused: usize,
 }
 

@@ -1,14 +1,14 @@
 //! Whether those who wait for a read-write lock have it handed over, since turns are long.
 //!
 //! A token leaves the lock to whoever runs until its owner has come, which keeps processors busy as long as that takes
-//! longer than a turn. Where a turn takes longer, who comes with the token finds one in its way, goes back to the queue, and waits
-//! for its end, as all do that stand behind. Ten fibers that compute for 20 us while they read, on two workers, took
-//! 16.7 us a lock, and 10.7 where each had it handed; with 1 us and less, both took the same (measured).
+//! longer than a turn. Where a turn takes longer, who comes with the token finds one in its way, goes back to the
+//! queue, and waits for its end, as all do that stand behind. Ten fibers that compute for 20 us while they read, on two
+//! workers, took 16.7 us a lock, and 10.7 where each had it handed; with 1 us and less, both took the same (measured).
 //!
-//! So who queues up while somebody has the lock notes the time, and the release that ends the turn looks how long that was. If it
-//! was [`LONG`] or more, as one before was (once may be the system, which took the processor away), the next [`AGAIN`] times
-//! that the queue is served its head has the lock handed, and the readers behind it. Not those who block a thread: while
-//! one is woken many turns may pass, however long they are.
+//! So who queues up while somebody has the lock notes the time, and the release that ends the turn looks how long that
+//! was. If it was [`LONG`] or more, as one before was (once may be the system, which took the processor away), the next
+//! [`AGAIN`] times that the queue is served its head has the lock handed, and the readers behind it. Not those who
+//! block a thread: while one is woken many turns may pass, however long they are.
 //!
 //! Hints: every decision upon them is sound.
 

@@ -13,18 +13,18 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 /// A lock around a value; mirrors [`std::sync::Mutex`].
 ///
-/// A fiber that waits for it leaves its worker to others, if the lock is not freed within three microseconds by one that
-/// runs elsewhere; a plain thread sleeps. The guard belongs to
-/// the fiber, not to the thread: a fiber may hold it over a wait and go on upon another thread.
+/// A fiber that waits for it leaves its worker to others, if the lock is not freed within three microseconds by one
+/// that runs elsewhere; a plain thread sleeps. The guard belongs to the fiber, not to the thread: a fiber may hold it
+/// over a wait and go on upon another thread.
 ///
-/// It is fair in the end (*eventual fairness*). Whoever runs may take a free lock past the waiter that was
-/// woken for it, for four microseconds, and 8 times at least: a lock that was always handed over would cost a
-/// switch each time. Then that waiter has its turn, or, where something keeps it from running, those behind it have
-/// theirs, after 64 times at least. One that comes and finds the lock taken is the next to be handed it, a plain thread
-/// after half a millisecond. So a fiber waits, for every waiter before it, for four microseconds or 8 critical sections,
-/// whichever is longer, and up to as many more, but no more than 64, where the first ones were short and those are not; and for as long as its
-/// worker is kept from running it, by others that take the lock as well for as long each; a plain thread for as long as the
-/// system takes to wake it, too.
+/// It is fair in the end (*eventual fairness*). Whoever runs may take a free lock past the waiter that was woken for
+/// it, for four microseconds, and 8 times at least: a lock that was always handed over would cost a switch each time.
+/// Then that waiter has its turn, or, where something keeps it from running, those behind it have theirs, after 64
+/// times at least. One that comes and finds the lock taken is the next to be handed it, a plain thread after half a
+/// millisecond. So a fiber waits, for every waiter before it, for four microseconds or 8 critical sections, whichever
+/// is longer, and up to as many more, but no more than 64, where the first ones were short and those are not; and for
+/// as long as its worker is kept from running it, by others that take the lock as well for as long each; a plain thread
+/// for as long as the system takes to wake it, too.
 ///
 /// # Poisoning
 ///

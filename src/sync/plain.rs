@@ -1,11 +1,13 @@
 //! When a mutex (`raw_mutex.rs`) becomes *plain*, so that it is freed by a plain store.
 //!
-//! That saves a locked instruction each time, some 4 ns, and its end is a heavy fence: 11 us of the one who asks for it, and 7 of
-//! each other processor that runs a thread of this process (Zen 5, measured). So a lock becomes plain after [`AFTER`] times for
-//! which nobody waited for its owner, and not before [`AGAIN`] has passed since it was, nor since any other lock of the
-//! process became so: however many locks and processors there are, it is about a hundredth of their time at most.
+//! That saves a locked instruction each time, some 4 ns, and its end is a heavy fence: 11 us of the one who asks for
+//! it, and 7 of each other processor that runs a thread of this process (Zen 5, measured). So a lock becomes plain
+//! after [`AFTER`] times for which nobody waited for its owner, and not before [`AGAIN`] has passed since it was, nor
+//! since any other lock of the process became so: however many locks and processors there are, it is about a hundredth
+//! of their time at most.
 //!
-//! What is counted is the owner's to write, or of who has queued up; stamps are whoever's. Hints, upon which every decision is sound.
+//! What is counted is the owner's to write, or of who has queued up; stamps are whoever's. Hints, upon which every
+//! decision is sound.
 
 use crate::primitives::clock::{in_stamps, stamp};
 use crate::primitives::sync::atomic::Ordering::Relaxed;
@@ -68,8 +70,8 @@ impl Plain {
     }
 }
 
-/// Was that [`AGAIN`] before now? A stamp that seems to come is one of another processor's, of a moment ago, or was counted
-/// from another beginning: then that is now.
+/// Was that [`AGAIN`] before now? A stamp that seems to come is one of another processor's, of a moment ago, or was
+/// counted from another beginning: then that is now.
 fn is_long_ago(stamped: &AtomicU64) -> bool {
     let now = stamp();
     let since = now.wrapping_sub(stamped.load(Relaxed));

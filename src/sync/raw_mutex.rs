@@ -42,35 +42,35 @@
 //! that waiter's worker may be busy. A woken waiter that finds the lock taken goes back to the front and has it
 //! *handed* to it by the next unlock: a fiber after being overtaken once, whoever blocks a thread after half a
 //! millisecond, because a sleeping thread takes long to come; having come, it spins for a moment before it sleeps once
-//! more. So does a fiber, and who comes, if that pays: for longer if its worker has nothing else to do (`scheduler/spin.rs`,
-//! `lock_spin.rs`); with the same right to overtake as ever, and charged for it.
+//! more. So does a fiber, and who comes, if that pays: for longer if its worker has nothing else to do
+//! (`scheduler/spin.rs`, `lock_spin.rs`); with the same right to overtake as ever, and charged for it.
 //!
 //! How often the lock may be taken past the token depends on where it is. *Near* means that the one who has it runs
-//! soon after the calling fiber has made way (`scheduler/lifo_rest.rs`): it was put into the queues of this very worker, from
-//! which nobody has stolen since, or there is no other worker. Then, when `SOME` turns or more have taken `LONG`, a fiber that would overtake
-//! once more makes way: it queues up, though the lock is free and stays so; but not if others had those turns and
-//! nobody waits since it found the lock taken: then its own begin (`turns.rs`). The lock is never given to somebody who
-//! does not run, and no other worker is woken for a fiber that will only contend. Else the one with the token may be
-//! kept from running, by its worker or by the system, and those behind it do not wait for it: when `OVERTAKEN` turns
-//! or more have taken `LONG` the unlock hands the lock to the head of the queue.
+//! soon after the calling fiber has made way (`scheduler/lifo_rest.rs`): it was put into the queues of this very
+//! worker, from which nobody has stolen since, or there is no other worker. Then, when `SOME` turns or more have taken
+//! `LONG`, a fiber that would overtake once more makes way: it queues up, though the lock is free and stays so; but not
+//! if others had those turns and nobody waits since it found the lock taken: then its own begin (`turns.rs`). The lock
+//! is never given to somebody who does not run, and no other worker is woken for a fiber that will only contend. Else
+//! the one with the token may be kept from running, by its worker or by the system, and those behind it do not wait for
+//! it: when `OVERTAKEN` turns or more have taken `LONG` the unlock hands the lock to the head of the queue.
 //!
 //! Who barges past a token that has been overtaken often enough and is not near is charged for it (the operation
 //! budget), since it may stand where this worker does not look before a fiber leaves it. A fiber that has used its
 //! budget up yields; but if it runs beside the workers, on a thread that was replaced, it makes way: outside the queue
 //! nobody would see it wait, and others could keep the lock among themselves for as long as their worker lets them.
 //!
-//! So among fibers of one worker that may move each is overtaken by its forerunners in the queue, and by those who run before
-//! each of them: by each for `LONG`, or `SOME` times if that takes longer; and up to as many times more, or `OVERTAKEN`, where
-//! the first turns were short and later ones are not (`tests/sync_fair.rs` counts). With several workers it is, for as long as
-//! the system or a long-running fiber keeps the worker from the one with the token; a thread, for as long as the system takes
-//! to run it, and half a millisecond.
+//! So among fibers of one worker that may move each is overtaken by its forerunners in the queue, and by those who run
+//! before each of them: by each for `LONG`, or `SOME` times if that takes longer; and up to as many times more, or
+//! `OVERTAKEN`, where the first turns were short and later ones are not (`tests/sync_fair.rs` counts). With several
+//! workers it is, for as long as the system or a long-running fiber keeps the worker from the one with the token; a
+//! thread, for as long as the system takes to run it, and half a millisecond.
 //!
 //! # Races
 //!
 //! - *Unlock against queueing up*: see above. Mostly a look before the lock is freed sees `QUEUED`, and then it is not
-//!   freed first. The last look of who queues up is under the inner lock, which whoever serves the queue has to take; but
-//!   that of who ends the plain state comes after its heavy fence, some microseconds later. Until then it may be the
-//!   only one who sees that the lock is free, or be handed it.
+//!   freed first. The last look of who queues up is under the inner lock, which whoever serves the queue has to take;
+//!   but that of who ends the plain state comes after its heavy fence, some microseconds later. Until then it may be
+//!   the only one who sees that the lock is free, or be handed it.
 //! - *Becoming plain against queueing up.* Both are exchanges of the flags. If `PLAIN` came first, who queues up sees
 //!   it, clears it and has the heavy fence; but not if the token is out, with which a lock may be plain while others
 //!   wait. Else the owner has read `QUEUED` with its own exchange, and so has whoever owns the lock later.
@@ -188,8 +188,8 @@ impl RawMutex {
         }
     }
 
-    /// One `unlock` of many: is the lock to be plain from now on? A process without a runtime has yet to ask whether fences
-    /// are light, which may take milliseconds: it does so when nothing is to be done for the lock.
+    /// One `unlock` of many: is the lock to be plain from now on? A process without a runtime has yet to ask whether
+    /// fences are light, which may take milliseconds: it does so when nothing is to be done for the lock.
     #[cold]
     fn unlock_and_judge(&self, flags: u8) {
         let is_due = self.plain.is_due();
@@ -212,15 +212,15 @@ impl RawMutex {
         flags & !PLAIN == 0 && self.take_free()
     }
 
-    /// Takes the lock if it is free. Models take it for that: an exchange follows, and each look would be one more place
-    /// for others to come between.
+    /// Takes the lock if it is free. Models take it for that: an exchange follows, and each look would be one more
+    /// place for others to come between.
     #[inline]
     fn take_free(&self) -> bool {
         (cfg!(loom) || self.locked.load(Relaxed) == FREE)
             && self.locked.compare_exchange(FREE, LOCKED, Acquire, Relaxed).is_ok()
     }
 
-    /// Takes the lock past the token, or waits for it. Not inlined, so that what is takes few instructions; itself without a wait.
+    /// Takes the lock past the token, or waits for it. Not inlined, so that what is inlined is small.
     #[inline(never)]
     fn lock_wanted(&self, flags: u8) -> Result<(), Cancelled> {
         let may_overtake = flags & WAKING != 0 && self.turns.may_go_on();
@@ -243,7 +243,7 @@ impl RawMutex {
         flags & QUEUED == 0 || flags & WAKING != 0 && !self.turns.are_many()
     }
 
-    /// By the owner: from now on whoever looks at the flags sees those of who queued up before, or that one the free lock.
+    /// By the owner: who looks at the flags from now on sees those of earlier waiters, or these see the free lock.
     #[inline]
     fn free_by_exchange(&self) {
         self.locked.swap(FREE, SeqCst);
@@ -292,8 +292,8 @@ impl RawMutex {
         }
     }
 
-    /// May the caller overtake the one with the token, if the lock is free? Past many turns it is charged for it, if that
-    /// one is not near.
+    /// May the caller overtake the one with the token, if the lock is free? Past many turns it is charged for it, if
+    /// that one is not near.
     fn may_barge(&self, flags: u8) -> bool {
         let is_taken = || self.locked.load(Relaxed) != FREE;
         let may_go_past = || self.token.may_be_overtaken(self.turns.are_many());
@@ -332,8 +332,8 @@ impl RawMutex {
         self.serve_if_free();
     }
 
-    /// The caller has freed the lock, maybe plainly, and somebody came meanwhile: maybe one who has left since, and nobody
-    /// had a heavy fence for those behind it.
+    /// The caller has freed the lock, maybe plainly, and somebody came meanwhile: maybe one who has left since, and
+    /// nobody had a heavy fence for those behind it.
     #[cold]
     fn look_again(&self) {
         full_fence();
@@ -360,8 +360,8 @@ impl RawMutex {
     fn release(&self, queue: &mut Queue<bool>, wakes: &mut Wakes) {
         let flags = self.flags.load(Relaxed);
         let (token, plain) = (flags & WAKING, flags & PLAIN);
-        // Nobody but the owner gives it out or counts; but the caller may have looked at the flags before it was the owner,
-        // or before the one who handed the lock to it was through.
+        // Nobody but the owner gives it out or counts; but the caller may have looked at the flags before it was the
+        // owner, or before the one who handed the lock to it was through.
         let overtaken = token != 0 && self.turns.are_many();
         // Not while the lock is handed on: who has it already, and unlocks, must not change flags that we
         // are about to write.
@@ -408,8 +408,8 @@ impl RawMutex {
         if flags & PLAIN != 0 { Seen::AfterHeavyFence } else { Seen::AfterExchange }
     }
 
-    /// By one who has queued up at a plain lock: from now on owners see that, or it sees a free lock. Not under the inner lock:
-    /// it takes some microseconds, in which the owner may want that.
+    /// By one who has queued up at a plain lock: from now on owners see that, or it sees a free lock. Not under the
+    /// inner lock: it takes some microseconds, in which the owner may want that.
     #[cold]
     fn end_plain(&self) {
         // Somebody has, and this thread may not have heard of it.

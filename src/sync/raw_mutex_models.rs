@@ -134,8 +134,8 @@ fn a_token_comes_to_a_lock_that_is_freed_plainly() {
     model(2, Guarded::plain, three_times, &[once, once]);
 }
 
-/// The owner may have looked at the flags, and frees it plainly when the one who has ended that is gone. Who comes after that one
-/// has a fence for owners that free it by an exchange.
+/// The owner may have looked at the flags, and frees it plainly when the one who has ended that is gone. Who comes
+/// after that one has a fence for owners that free it by an exchange.
 #[test]
 fn who_has_ended_the_plain_state_is_gone_before_the_owner_frees_it() {
     model(3, Guarded::plain, once, &[at_once, once]);
@@ -146,8 +146,8 @@ fn an_owner_makes_way_for_one_that_is_near() {
     model(3, Guarded::new, |guarded| near(|| guarded.visits(3)), &[twice]);
 }
 
-/// The hand-over past the token reaches a waiter that has not gone to sleep yet: that one, and who has the token, may be
-/// through before the one who hands over has said in the flags that it did.
+/// The hand-over past the token reaches a waiter that has not gone to sleep yet: that one, and who has the token, may
+/// be through before the one who hands over has said in the flags that it did.
 #[test]
 fn one_who_is_handed_the_lock_comes_at_once_and_so_does_the_token() {
     check(4, || {

@@ -323,8 +323,8 @@ impl RawRwLock {
         Ok(())
     }
 
-    /// Serves the head of the queue as long as the lock allows it, and gives `most` tokens to readers who stand in a row;
-    /// under the queue's lock.
+    /// Serves the head of the queue as long as the lock allows it, and gives `most` tokens to readers who stand in a
+    /// row; under the queue's lock.
     fn hand_over(&self, queue: &mut Queue<Waiting>, mut most: u32, wakes: &mut Wakes) {
         let mut turns_are_long = None;
         while let Some(Waiting { want, starved, comes_soon }) = queue.front() {

@@ -66,8 +66,8 @@ impl Guarded {
     }
 }
 
-/// `first` has the best chance to come first; the last of all may give up. Whether turns are short or long, after which those
-/// who wait have the lock handed.
+/// `first` has the best chance to come first; the last of all may give up. Whether turns are short or long, after which
+/// those who wait have the lock handed.
 fn all_come_through(first: fn(&Guarded) -> bool, others: [fn(&Guarded) -> bool; 2]) {
     for long_turns in [false, true] {
         check(3, move || {

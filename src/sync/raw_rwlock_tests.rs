@@ -54,7 +54,8 @@ fn a_reader_too_many_waits_for_the_others() {
     assert_eq!(lock.word.load(SeqCst), 0);
 }
 
-/// The token is far, and was overtaken for long enough: a reader that comes takes the lock, and leaves it to nobody before.
+/// The token is far, and was overtaken for long enough: a reader that comes takes the lock, and leaves it to nobody
+/// before.
 #[test]
 fn a_reader_that_may_take_the_lock_does_not_hand_it_away() {
     tsc::prepare();

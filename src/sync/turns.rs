@@ -1,16 +1,16 @@
 //! How often a lock was taken past somebody with a *token* (`raw_mutex.rs`), and whether that was often enough.
 //!
 //! A token may be overtaken for [`LONG`], and [`SOME`] or [`OVERTAKEN`] times at least: to let its owner come costs a
-//! switch, some tenth of a microsecond, which turns that are short share better the more they are. The clock may cost more
-//! than a turn, so it is asked after `SOME` turns, after twice as many each time until they are `OVERTAKEN`, and after each
-//! `OVERTAKEN` more. How long anything else takes is nobody's to say: where processors do not agree about the time, [`LOOKS`] are
-//! enough.
+//! switch, some tenth of a microsecond, which turns that are short share better the more they are. The clock may cost
+//! more than a turn, so it is asked after `SOME` turns, after twice as many each time until they are `OVERTAKEN`, and
+//! after each `OVERTAKEN` more. How long anything else takes is nobody's to say: where processors do not agree about
+//! the time, [`LOOKS`] are enough.
 //!
-//! Where the one with the token runs as soon as others make way, each fiber has turns of its own, as long as nobody waits since it
-//! finds the lock taken: those that come before it in their worker's queue run before it whatever they do at the lock, so that to make them
-//! wait there holds nobody up less, and costs a switch for each. Else a queue at a lock that is free whenever somebody comes
-//! would last for ever once there is one: fifty fibers that put jobs of a microsecond into another queue, on one worker,
-//! 1.43 -> 1.23 us a job (measured).
+//! Where the one with the token runs as soon as others make way, each fiber has turns of its own, as long as nobody
+//! waits since it finds the lock taken: those that come before it in their worker's queue run before it whatever they
+//! do at the lock, so that to make them wait there holds nobody up less, and costs a switch for each. Else a queue at a
+//! lock that is free whenever somebody comes would last for ever once there is one: fifty fibers that put jobs of a
+//! microsecond into another queue, on one worker, 1.43 -> 1.23 us a job (measured).
 //!
 //! Written by owners and by who comes or leaves, of whom one may undo what another has written: hints, upon which every
 //! decision is sound. Without a token they mean nothing.

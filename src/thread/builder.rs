@@ -81,8 +81,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a stack size out of its bounds. Want of memory for the stack shows later,
-    /// as the error of `join`, or on stderr where the handle was dropped, since a fiber gets its stack when it first runs.
+    /// `InvalidInput` for a stack size out of its bounds. Want of memory for the stack shows later, as the error of
+    /// `join`, or on stderr where the handle was dropped, since a fiber gets its stack when it first runs.
     ///
     /// ```
     /// let too_small = volt::thread::Builder::new().stack_size(1).spawn(|| ());

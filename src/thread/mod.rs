@@ -25,8 +25,8 @@
 //!   that panic is printed, and goes no further.
 //! - Where a scoped fiber that nobody joined has panicked, [`scope`](scope()) panics with "a scoped fiber
 //!   panicked"; there with "a scoped thread panicked".
-//! - A stack's guard is a part of the size that was asked for, and a size below the least is refused; there it is raised.
-//!   `RUST_MIN_STACK` is not read: [`stack_size`](crate::runtime::Builder::stack_size) is the default's place.
+//! - A stack's guard is a part of the size that was asked for, and a size below the least is refused; there it is
+//!   raised. `RUST_MIN_STACK` is not read: [`stack_size`](crate::runtime::Builder::stack_size) is the default's place.
 //! - `Builder::spawn_unchecked` is not here; nor is what is deprecated there, `sleep_ms` and
 //!   `park_timeout_ms`.
 

@@ -85,8 +85,8 @@ impl Instant {
         Moment::now().since(self.0)
     }
 
-    /// Is it the present, or earlier? As `Instant::now() >= *self`, but where milliseconds are left that mostly takes a look
-    /// at the processor's counter only, for some nanoseconds: for what is asked each time and seldom so.
+    /// Is it the present, or earlier? As `Instant::now() >= *self`, but where milliseconds are left that mostly takes a
+    /// look at the processor's counter only, for some nanoseconds: for what is asked each time and seldom so.
     ///
     /// ```
     /// use volt::time::{Duration, Instant};
@@ -99,8 +99,8 @@ impl Instant {
         has_passed(self.0)
     }
 
-    /// `self + duration`; `None` where [`std::time`] has none. What is further away than the clock's range, 584 years, is taken
-    /// for the end of it, and is no further away from there on.
+    /// `self + duration`; `None` where [`std::time`] has none. What is further away than the clock's range, 584 years,
+    /// is taken for the end of it, and is no further away from there on.
     ///
     /// ```
     /// use volt::time::{Duration, Instant};
@@ -116,8 +116,8 @@ impl Instant {
         i64::try_from(seconds).ok().map(|_| Instant(self.0.saturating_add(duration)))
     }
 
-    /// `self - duration`; `None` before the clock's range, which begins as the machine starts (that of [`std::time`] may begin
-    /// earlier).
+    /// `self - duration`; `None` before the clock's range, which begins as the machine starts (that of [`std::time`]
+    /// may begin earlier).
     ///
     /// ```
     /// use volt::time::{Duration, Instant};

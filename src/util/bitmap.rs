@@ -1,7 +1,8 @@
 //! A set of small numbers that many threads change at once, of any width.
 //!
-//! Used for the slots of a slab that have memory, and by the scheduler's idle set: bit `i` says that worker `i` is parked and may be claimed by
-//! whoever has work for it. Lowest first, so that under light load the same few workers stay warm.
+//! Used for the slots of a slab that have memory, and by the scheduler's idle set: bit `i` says that worker `i` is
+//! parked and may be claimed by whoever has work for it. Lowest first, so that under light load the same few workers
+//! stay warm.
 //!
 //! Invariants:
 //! 1. A bit goes from set to clear by one read-modify-write, whose old value says who did it: each

@@ -7,9 +7,9 @@ const MOST: u32 = 62;
 /// So many in a row that paid make up for one in vain.
 const GOOD: u32 = 4;
 
-/// In vain, it is left out the next 2, 10, 42 and [`MOST`] times, until [`GOOD`] in a row have paid: then all is well, and one in
-/// vain is forgiven. So it is in vain once in three times at most where it mostly pays, and once in 63 where it does not.
-/// (Numbers are even, so that what comes in turns has its turn.)
+/// In vain, it is left out the next 2, 10, 42 and [`MOST`] times, until [`GOOD`] in a row have paid: then all is well,
+/// and one in vain is forgiven. So it is in vain once in three times at most where it mostly pays, and once in 63 where
+/// it does not. (Numbers are even, so that what comes in turns has its turn.)
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Odds {
     left: Countdown,

@@ -108,8 +108,8 @@ fn wait(driver: &Driver, now: Moment) {
     driver.wait(&mut role, now, || Moment::NEVER, None, &mut Batch::new());
 }
 
-/// The kernel's poller counts in milliseconds, and two of them it was. In one round of twenty: what a busy machine takes
-/// from a thread that sleeps is not meant.
+/// The kernel's poller counts in milliseconds, and two of them it was. In one round of twenty: what a busy machine
+/// takes from a thread that sleeps is not meant.
 #[test]
 fn a_timer_alone_is_as_punctual_as_the_systems() {
     let driver = Driver::new(1).unwrap();

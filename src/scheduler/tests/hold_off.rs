@@ -218,8 +218,8 @@ fn a_thief_does_not_keep_the_processor_from_the_one_it_looks_on_at() {
                 *patience() = Patience::new();
                 holds_off(bench) && patience().has_ended()
             };
-            // Not each time: the system lets the thief go on while the other one has had more than its share, and that may
-            // be for longer than a hundred of them take.
+            // Not each time: the system lets the thief go on while the other one has had more than its share, and that
+            // may be for longer than a hundred of them take.
             let five = |goes_on: &dyn Fn(&i32) -> bool| {
                 let mut hundreds = (0..100).map(|_| (0..100).filter(goes_on).count());
                 hundreds.any(|count| count >= 5)

@@ -181,8 +181,8 @@ impl Bench<'_> {
     }
 }
 
-/// Does `f` while the worker of `core` seems to go on and on. Where the thread that does so has no processor, it seems to
-/// stand still.
+/// Does `f` while the worker of `core` seems to go on and on. Where the thread that does so has no processor, it seems
+/// to stand still.
 fn beside_one_that_goes_on<R>(core: &Core, f: impl FnOnce() -> R) -> R {
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {

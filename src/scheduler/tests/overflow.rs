@@ -16,8 +16,8 @@ fn empty(bench: &Bench<'_>) {
     while bench.shared.injector.pop().is_some() {}
 }
 
-/// Worker 0 has robbed core 1 just now, whose fibers take a tenth of a microsecond, and which does so much alone in 100 us;
-/// the two have done 2,000 since.
+/// Worker 0 has robbed core 1 just now, whose fibers take a tenth of a microsecond, and which does so much alone in 100
+/// us; the two have done 2,000 since.
 fn has_robbed(bench: &Bench<'_>, alone: u64) {
     bench.core(1).pace.store(100, Ordering::Relaxed);
     let [own, theirs] = [0, 1].map(|index| {

@@ -93,7 +93,8 @@ fn nothing_is_shared_where_nobody_steals() {
     }
 }
 
-/// How many of forty are shared whose waker's next scheduling point comes at once, on its own stack or on the worker's flow.
+/// How many of forty are shared whose waker's next scheduling point comes at once, on its own stack or on the worker's
+/// flow.
 fn shared_of_forty(robbed: bool, on_flow: bool) -> usize {
     let mut shared = 0;
     bench(config(2), 1, |bench| {

@@ -38,8 +38,8 @@ fn without_files(f: impl FnOnce() + Send) {
     });
 }
 
-/// Looks ten times from when a fiber on `thread` has stalled its worker, and calls `each` before every look. Was its site suspect
-/// after the first one, and after which of them at first?
+/// Looks ten times from when a fiber on `thread` has stalled its worker, and calls `each` before every look. Was its
+/// site suspect after the first one, and after which of them at first?
 fn suspect_after(thread: OsThread, mut each: impl FnMut()) -> Option<usize> {
     let mut suspect = None;
     Noted::bench(1, 1, |bench, _| {

@@ -1,4 +1,5 @@
-//! Who lies down in the poller, where a socket has ended its last short sleep: for whom it does without a vigil, and who ends it.
+//! Who lies down in the poller, where a socket has ended its last short sleep: for whom it does without a vigil, and
+//! who ends it.
 
 use super::{Bench, bench, config};
 use crate::driver::Awake;

@@ -23,8 +23,8 @@ fn leaves(poller: &PollerSeat) -> bool {
     poller.is_watched()
 }
 
-/// Who has risen for few fibers told nobody of them, and the first of them does not stop; another worker sat down in the
-/// poller before they were pushed.
+/// Who has risen for few fibers told nobody of them, and the first of them does not stop; another worker sat down in
+/// the poller before they were pushed.
 #[test]
 fn what_nobody_was_told_of_is_seen_by_the_watch() {
     bench(config(2), 1, |bench| {

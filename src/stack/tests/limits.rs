@@ -171,7 +171,7 @@ fn near_a_limit_slabs_take_little_and_leave_room() {
         assert_eq!(stats().slots, doubled + first, "more than a little, for one stack");
         exhaust(&mut stacks, size);
         assert!(stacks.len() * size.slot_bytes() > 60 << 20, "much is left, for {}", stacks.len());
-        let bytes = 8 << 20;
+        let bytes = 16 << 20;
         let room = memory::map(bytes).expect("the rest of the process has some room");
         // SAFETY: just mapped, nobody uses it.
         unsafe { memory::unmap(room, bytes) };
@@ -211,7 +211,7 @@ fn a_limit_on_address_space_is_named_and_can_be_raised() {
         }
         assert_eq!(error.raw_os_error(), libc::ENOMEM);
         assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::OutOfMemory);
-        assert!(stacks.len() > 85, "smaller slabs use up most of it, not only {}", stacks.len());
+        assert!(stacks.len() >= 80, "smaller slabs use up most of it, not only {}", stacks.len());
 
         drop(stacks.pop());
         assert!(Cache::new(size).allocate(size).is_ok(), "what is idle can be had");

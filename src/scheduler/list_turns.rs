@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// When lists may be made: each is followed by a time without, [`REST`] times as long as it took.
 #[derive(Debug, Default)]
-pub(super) struct Pace(Mutex<Turns>);
+pub(super) struct ListTurns(Mutex<Turns>);
 
 #[derive(Debug, Default)]
 struct Turns {
@@ -19,7 +19,7 @@ struct Turns {
 /// So the workers have eight ninths of the time for themselves.
 const REST: u32 = 8;
 
-impl Pace {
+impl ListTurns {
     /// Keeps a turn: when the caller's list may be made.
     pub(super) fn turn(&self, now: Moment) -> Moment {
         let mut turns = self.0.lock();
@@ -46,16 +46,16 @@ mod tests {
 
     #[test]
     fn lists_leave_the_workers_time() {
-        let pace = Pace::default();
-        assert_eq!(pace.turn(at(1)), at(1));
-        pace.rest(at(3), Duration::from_millis(2));
-        assert_eq!(pace.turn(at(4)), at(3 + 8 * 2), "after a rest");
+        let lists = ListTurns::default();
+        assert_eq!(lists.turn(at(1)), at(1));
+        lists.rest(at(3), Duration::from_millis(2));
+        assert_eq!(lists.turn(at(4)), at(3 + 8 * 2), "after a rest");
         assert_eq!(
-            pace.turn(at(5)),
+            lists.turn(at(5)),
             at(19 + 9 * 2),
             "after the one before, which will take as long"
         );
-        pace.rest(at(21), Duration::from_millis(2));
-        assert_eq!(pace.turn(at(100)), at(100), "nobody waits for long ago");
+        lists.rest(at(21), Duration::from_millis(2));
+        assert_eq!(lists.turn(at(100)), at(100), "nobody waits for long ago");
     }
 }
