@@ -23,6 +23,7 @@ pub(crate) struct Late;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
+    pub(crate) reason: &'static str,
     pub(crate) object: usize,
     pub(crate) deadline: Option<Moment>,
     pub(crate) cancellable: bool,
@@ -33,8 +34,9 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    pub(crate) fn new(_: &'static str) -> Wait {
+    pub(crate) fn new(reason: &'static str) -> Wait {
         Wait {
+            reason,
             object: 0,
             deadline: None,
             cancellable: false,
