@@ -363,6 +363,19 @@ fn who_takes_all_stacks_leaves_room_for_the_rest_of_the_process() {
     assert!(left.status.success(), "{left:?}");
 }
 
+#[test]
+fn a_run_for_which_there_is_no_stack_says_so() {
+    let left = child("a_run_for_which_there_is_no_stack_says_so", &[], || {
+        let runtime = Builder::new().workers(1).stack_size(1 << 30).build().unwrap();
+        limit_address_space(Some(512 << 20));
+        runtime.run(|| ());
+    });
+    assert!(!left.status.success(), "{left:?}");
+    for part in ["panicked", "no stack of 1 GiB", "RLIMIT_AS"] {
+        assert!(left.text.contains(part), "{part}: {left:?}");
+    }
+}
+
 /// Guards that are mappings of their own stay for good: they must not be all that the process may have.
 #[test]
 fn guards_leave_mappings_to_the_rest_of_the_process() {

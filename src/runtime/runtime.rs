@@ -11,6 +11,7 @@ use crate::park::{self, Wait};
 use crate::primitives::sync::Arc;
 use crate::primitives::{self, clock::Moment};
 use crate::scheduler::{self, LISTED, Shared, SpawnOptions, Target};
+use crate::stack::StackError;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
@@ -105,8 +106,8 @@ impl Runtime {
     ///
     /// # Panics
     ///
-    /// With the payload of `f`, if `f` panics. If the runtime has been shut down, and if its shutdown
-    /// has cancelled `f`. On a fiber, if this is a current-thread runtime: it would block the fiber's
+    /// With the payload of `f`, if `f` panics. If there is no stack for it, if the runtime has been shut down, and
+    /// if its shutdown has cancelled `f`. On a fiber, if this is a current-thread runtime: it would block the fiber's
     /// worker.
     ///
     /// # Cancel
@@ -305,7 +306,11 @@ fn finish<T>(fiber: JoinHandle<T>, cut_off: bool) -> T {
             value
         }
         Err(payload) if payload.is::<Cancelled>() => end_with_it(),
-        Err(payload) => cancel::resume(payload),
+        Err(payload) => match payload.downcast::<StackError>() {
+            // Nobody has printed that: nothing has run.
+            Ok(error) => panic!("{error}"),
+            Err(payload) => cancel::resume(payload),
+        },
     }
 }
 
@@ -329,7 +334,7 @@ fn end_with_it() -> ! {
 /// # Panics
 ///
 /// With the payload of `f`, if `f` panics. If the default runtime cannot start, or the fiber's has been
-/// shut down. On a plain thread, if `f` was cancelled and the caller was not.
+/// shut down, or there is no stack for `f`. On a plain thread, if `f` was cancelled and the caller was not.
 ///
 /// # Cancel
 ///

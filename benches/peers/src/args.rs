@@ -10,7 +10,8 @@ use crate::peer::Peer;
 use crate::run::Run;
 
 pub const HELP: &str = "\
-Measures volt beside Tokio, may, Go and plain threads; writes benches/RESULTS.md and RESULTS.svg.
+Measures volt beside Tokio, may, Go and plain threads; writes benches/RESULTS.md and RESULTS.svg, and rows of it
+into README.md.
 
 cargo run --release -- [flags]
   --quick        every case once and small, written nowhere: does it all work?
@@ -18,6 +19,7 @@ cargo run --release -- [flags]
   --peer NAME    this peer only: volt, tokio, may, go, threads, floor; may be repeated
   --rounds N     how often each is measured, in turn (7)
   --workers N    threads for each (2)
+  --readme       measure nothing: puts rows of benches/RESULTS.md into README.md again
 
 VOLT_GO names the go command, if it is not on PATH. HTTP needs wrk.
 ";
@@ -27,6 +29,8 @@ VOLT_GO names the go command, if it is not on PATH. HTTP needs wrk.
 pub enum Role {
     Measure,
     Help,
+    /// Put the report's figures into the README again.
+    Readme,
     /// Run one case of one peer.
     Child(Peer),
     /// Load a server.
@@ -54,7 +58,7 @@ fn parse(mut parser: Parser) -> Result<Args, lexopt::Error> {
     let nowhere = "127.0.0.1:0".parse().expect("an address");
     let mut run = Run { workers: 2, quick: false, addr: nowhere };
     let (mut rounds, mut cases, mut peers) = (7, Vec::new(), Vec::new());
-    let (mut child, mut load, mut help) = (None, None, false);
+    let (mut child, mut load, mut help, mut readme) = (None, None, false, false);
     let (mut connections, mut millis) = (1, 1_000);
     while let Some(arg) = parser.next()? {
         match arg {
@@ -68,12 +72,14 @@ fn parse(mut parser: Parser) -> Result<Args, lexopt::Error> {
             Arg::Long("load") => load = Some(parser.value()?.string()?),
             Arg::Long("connections") => connections = parser.value()?.parse()?,
             Arg::Long("millis") => millis = parser.value()?.parse()?,
+            Arg::Long("readme") => readme = true,
             Arg::Short('h') | Arg::Long("help") => help = true,
             _ => return Err(arg.unexpected()),
         }
     }
     let role = match (child, load) {
         _ if help => Role::Help,
+        _ if readme => Role::Readme,
         (Some(peer), _) if !cases.is_empty() => Role::Child(peer),
         (_, Some(kind)) => {
             let time = Duration::from_millis(millis);

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
             print!("{}", args::HELP);
             Ok(true)
         }
+        Role::Readme => report::rewrite_readme().map(|()| true),
         Role::Child(peer) => {
             let case = args.cases[0];
             let body = case.body(peer).ok_or("this peer has no such case")?;
@@ -65,7 +66,7 @@ fn measure(args: Args) -> Result<bool, String> {
         let text = report::markdown(&plan, &results, &helpers, &machine);
         if plan.whole {
             report::write(&plan, &results, &text)?;
-            println!("written: benches/RESULTS.md, benches/RESULTS.svg");
+            println!("written: benches/RESULTS.md, benches/RESULTS.svg, README.md");
         } else {
             print!("{text}");
         }

@@ -2,6 +2,7 @@
 
 mod chart;
 mod machine;
+mod readme;
 mod table;
 mod verdict;
 
@@ -15,6 +16,7 @@ use crate::parent::{Helpers, Plan, Results};
 use crate::peer::Peer;
 
 const BENCHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
 /// Written by hand: why volt falls short where it does, and the next idea.
 const REASONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/reasons.md");
 
@@ -67,5 +69,19 @@ pub fn write(plan: &Plan, results: &Results, text: &str) -> Result<(), String> {
     let written = std::fs::write(place.join("RESULTS.md"), text);
     written.map_err(|e| format!("RESULTS.md cannot be written: {e}"))?;
     chart::draw(&place.join("RESULTS.svg"), plan, results)
-        .map_err(|e| format!("RESULTS.svg cannot be written: {e}"))
+        .map_err(|e| format!("RESULTS.svg cannot be written: {e}"))?;
+    write_readme(text)
+}
+
+/// Writes the README's rows of the report that is there.
+pub fn rewrite_readme() -> Result<(), String> {
+    let report = std::fs::read_to_string(Path::new(BENCHES).join("RESULTS.md"));
+    write_readme(&report.map_err(|e| format!("RESULTS.md cannot be read: {e}"))?)
+}
+
+fn write_readme(report: &str) -> Result<(), String> {
+    let readme = std::fs::read_to_string(README);
+    let readme = readme.map_err(|e| format!("README.md cannot be read: {e}"))?;
+    let written = std::fs::write(README, readme::updated(&readme, report)?);
+    written.map_err(|e| format!("README.md cannot be written: {e}"))
 }
