@@ -83,6 +83,13 @@ pub enum Kind {
     Download { connections: u32 },
 }
 
+impl Kind {
+    /// Does it matter how fast processors were? Not for memory, nor for who does nothing.
+    pub fn is_timed(&self) -> bool {
+        !matches!(self, Kind::Footprint | Kind::Idle | Kind::HttpIdle { .. })
+    }
+}
+
 /// How wrk is called.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpLoad {

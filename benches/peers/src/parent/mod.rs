@@ -77,9 +77,9 @@ pub fn measure(plan: &Plan, helpers: &Helpers) -> Results {
             for &peer in &peers {
                 eprint!(" {}", peer.name());
                 let measure = || measure::once(case, peer, plan.run, helpers);
-                let done = match plan.run.quick {
-                    true => measure(),
-                    false => results.stolen.undisturbed(measure),
+                let done = match case.kind.is_timed() && !plan.run.quick {
+                    true => results.stolen.undisturbed(measure),
+                    false => measure(),
                 };
                 match done {
                     Ok(figures) => results.add(case, &figures, peer),

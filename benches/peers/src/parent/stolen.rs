@@ -10,9 +10,9 @@ const ALLOWED: f64 = 0.02;
 /// In ticks of the clock that counts it, some 10 ms: less is no measure.
 const TICKS: f64 = 2.0;
 /// So often one is repeated at most,
-const AGAIN: usize = 12;
+const AGAIN: usize = 6;
 /// and for so long all of a run together.
-const PATIENCE: Duration = Duration::from_secs(40 * 60);
+const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
 /// What a run has lost so far.
 #[derive(Debug, Default)]
