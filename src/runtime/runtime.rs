@@ -362,7 +362,7 @@ where
 /// which starts at its first use. Costs tens of nanoseconds; a stack is taken when it first runs.
 ///
 /// Dropping the handle lets the fiber go on by itself. A panic of `f` ends this fiber only. So does want of memory for
-/// its stack: `join` returns a [`StackError`](crate::StackError), and where the handle was dropped that goes to stderr,
+/// its stack: `join` returns a [`StackError`], and where the handle was dropped that goes to stderr,
 /// once a second at most.
 ///
 /// # Panics
