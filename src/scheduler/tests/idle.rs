@@ -340,6 +340,16 @@ fn others_are_woken_for_few_but_not_for_one_where_that_has_paid() {
     }
 }
 
+/// The poller's worker, 0, has been woken by sockets for the bench's fibers: is another one woken to help?
+fn brings_few(bench: &Bench<'_>, now: Moment) -> bool {
+    let mut settled = Batch::new();
+    bench.fibers.iter().for_each(|fiber| settled.push(*fiber));
+    let awake = Awake { at: now, by_timer: false, by_sockets: true, looked: false };
+    let is_assisted = bench.workers[0].is_assisted(&settled, Some(awake), now);
+    while settled.pop().is_some() {}
+    is_assisted
+}
+
 /// Both are measured by what gets done meanwhile: each would be credited with what the other brings.
 #[test]
 fn nobody_is_woken_for_few_while_vigils_are_measured() {
@@ -353,12 +363,7 @@ fn nobody_is_woken_for_few_while_vigils_are_measured() {
                 if measured {
                     bench.workers[0].own().socket_vigils.are_tried();
                 }
-                let mut settled = Batch::new();
-                bench.fibers.iter().for_each(|fiber| settled.push(*fiber));
-                let awake = Awake { at: now, by_timer: false, by_sockets: true, looked: false };
-                let is_assisted = bench.workers[0].is_assisted(&settled, Some(awake), now);
-                while settled.pop().is_some() {}
-                is_assisted
+                brings_few(bench, now)
             };
             assert_eq!((0..9).any(|_| window()), !measured);
             (0..2).for_each(|index| bench.workers[index].leave_bed(false));
@@ -376,12 +381,7 @@ fn one_that_sleeps_is_woken_for_few_beside_one_that_runs() {
             let mut window = || {
                 now = now.saturating_add(Duration::from_millis(1));
                 bench.core(0).stats.dispatched.add(1_000);
-                let mut settled = Batch::new();
-                bench.fibers.iter().for_each(|fiber| settled.push(*fiber));
-                let awake = Awake { at: now, by_timer: false, by_sockets: true, looked: false };
-                let is_assisted = bench.workers[0].is_assisted(&settled, Some(awake), now);
-                while settled.pop().is_some() {}
-                is_assisted
+                brings_few(bench, now)
             };
             assert_eq!((0..9).any(|_| window()), sleepers == 2, "of which one is the poller's");
             (0..sleepers).for_each(|index| bench.workers[index].leave_bed(false));

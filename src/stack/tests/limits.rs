@@ -203,7 +203,8 @@ fn a_limit_on_address_space_is_named_and_can_be_raised() {
     alone("limits::a_limit_on_address_space_is_named_and_can_be_raised", &[], || {
         let size = size(1024);
         let mut stacks = Vec::with_capacity(1000);
-        leave_address_space(100 << 20);
+        // For stacks, and what they leave to others.
+        leave_address_space((100 + 16) << 20);
         let error = exhaust(&mut stacks, size);
         let text = error.to_string();
         for part in ["RLIMIT_AS", "ulimit -v", "1 MiB", "mmap"] {
@@ -211,7 +212,7 @@ fn a_limit_on_address_space_is_named_and_can_be_raised() {
         }
         assert_eq!(error.raw_os_error(), libc::ENOMEM);
         assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::OutOfMemory);
-        assert!(stacks.len() >= 80, "smaller slabs use up most of it, not only {}", stacks.len());
+        assert!(stacks.len() > 95, "smaller slabs use up what is left, not only {}", stacks.len());
 
         drop(stacks.pop());
         assert!(Cache::new(size).allocate(size).is_ok(), "what is idle can be had");
