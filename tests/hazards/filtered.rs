@@ -1,6 +1,7 @@
 //! What README says that a daemon goes on to need which forbids itself system calls: the kernel ends the process for any other.
 //! The table is of x86-64 and glibc.
 
+use super::common::waits::until_waits_on;
 use super::common::{LONG, child, limit_address_space, until};
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -227,8 +228,11 @@ fn threads(runtime: &Runtime) {
 /// A runtime that finds that all its fibers wait, after which idle memory has gone back.
 fn quiet(runtime: &Runtime) {
     let fiber = runtime.go(volt::thread::park);
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(runtime.handle().fibers(10).len(), 1);
+    until_waits_on(runtime.handle(), "park", &fiber);
+    until("the stacks of `many` have given their memory back", || {
+        let stacks = volt::metrics::stacks();
+        stacks.pooled == 0 && stacks.trimmed >= 100
+    });
     fiber.thread().unpark();
     fiber.join().unwrap();
 }
