@@ -9,6 +9,11 @@
 //! `max_blocking` of all sites together, beyond which they run as any others. A site half
 //! of whose fibers get stuck is *flagged*, and stays suspect. (After ZIO's learned blocking sites.)
 //!
+//! What was learned is forgotten. A log that hung for a second once, with all the connections that came meanwhile, is
+//! no reason to hand a core on for each of their requests for ever (ten microseconds, where a wake takes a tenth of
+//! one): a flagged site is judged again by its runs since, some of which are stuck where its fibers still block. And
+//! what was counted is halved each minute, or so, or one hiccup an hour would add up.
+//!
 //! While no site is suspect, which is nearly always, a dispatch pays one load. While some are, it looks at their bits,
 //! and only where its fiber's is among them into the list of sites.
 
@@ -21,6 +26,15 @@ use std::time::Duration;
 
 /// Fibers of a suspect site that are started before the site can be flagged.
 const ENOUGH: u64 = 64;
+
+/// What is known of a suspect site is halved after so many periods of the supervisor.
+const HALVED: u32 = 600;
+/// A flagged site is judged again after so many runs in blocking mode, and so many periods: those that block are over
+/// later than others.
+const RUNS: u64 = 1_024;
+const PERIODS: u32 = 10;
+/// It stays flagged where one of so many was stuck.
+const MANY: u64 = 64;
 
 /// Runs in blocking mode at which the supervisor looks at a time, and how often at each.
 const AT_A_TIME: usize = 16;
@@ -58,15 +72,27 @@ struct Inner {
 struct Record {
     site: Site,
     stalls: u64,
-    /// Those in which the thread slept.
+    /// Those in which the thread slept, and the fibers that were started while the site was suspect; of late.
     blocked: u64,
-    /// Fibers started since the site became known, while it was suspect.
     started: u64,
+    /// When those were halved last.
+    halved: Moment,
     /// Workers that are stalled by one of its fibers which is stuck. Below zero for a moment where a worker is back
     /// before the supervisor has told of its stall.
     stuck: isize,
     suspect: bool,
-    flagged: bool,
+    /// With what came since.
+    flagged: Option<Lately>,
+}
+
+/// Of a flagged site.
+#[derive(Debug)]
+struct Lately {
+    since: Moment,
+    /// Runs that are over.
+    runs: u64,
+    /// Times that one was stuck.
+    stuck: u64,
 }
 
 #[derive(Debug)]
@@ -102,7 +128,8 @@ pub struct BlockingSite {
     /// system call that blocks, say. One that computes for long makes nobody suspect, where the system tells the two
     /// apart (Linux does).
     pub suspect: bool,
-    /// And will do so for good, since half of them or more have kept a sleeping thread.
+    /// And will go on so, since half of them or more have kept a sleeping thread; until of a thousand of their turns
+    /// hardly any does.
     pub flagged: bool,
 }
 
@@ -148,7 +175,7 @@ impl Sites {
         let suspects = inner.known.iter().filter(|record| record.suspect);
         let bits = suspects.fold(0, |bits, record| bits | bit(record.site));
         self.suspects.store(bits, Ordering::Relaxed);
-        let changing = inner.known.iter().any(|record| record.suspect && !record.flagged);
+        let changing = inner.known.iter().any(|record| record.suspect && record.flagged.is_none());
         self.changing.store(changing, Ordering::Relaxed);
         result
     }
@@ -197,7 +224,7 @@ impl Sites {
 
     /// It has come to a scheduling point.
     pub(super) fn end(&self, run: u64) {
-        self.change(|inner| inner.runs.retain(|other| other.id != run));
+        self.change(|inner| inner.run_ends(run));
     }
 
     /// The supervisor's look: counts who is stuck, and clears the sites none of whose fibers is. `blocks` says whether
@@ -218,9 +245,8 @@ impl Sites {
             looked_at.into_iter().for_each(|(run, blocks)| inner.run_stalls(run, blocks));
             let Inner { known, runs, .. } = inner;
             for record in known.iter_mut().filter(|record| record.suspect) {
-                record.flagged |= record.started >= ENOUGH && 2 * record.blocked >= record.started;
                 let stuck = runs.iter().any(|run| run.stuck && run.site == record.site);
-                record.suspect = record.flagged || stuck || record.stuck > 0;
+                record.judge(stuck, now, period);
             }
         });
     }
@@ -240,7 +266,7 @@ impl Sites {
             site: record.site,
             stalls: record.stalls,
             suspect: record.suspect,
-            flagged: record.flagged,
+            flagged: record.flagged.is_some(),
         };
         inner.known.iter().map(site).collect()
     }
@@ -254,215 +280,99 @@ impl Inner {
                 stalls: 0,
                 blocked: 0,
                 started: 0,
+                halved: Moment::PAST,
                 stuck: 0,
                 suspect: false,
-                flagged: false,
+                flagged: None,
             });
             self.known.len() - 1
         });
         &mut self.known[index]
     }
 
+    /// Where that run stands, unless it is over.
+    fn place(&self, id: u64) -> Option<usize> {
+        // They stand in the order of their beginnings.
+        self.runs.binary_search_by_key(&id, |run| run.id).ok()
+    }
+
+    fn run_ends(&mut self, id: u64) {
+        let place = self.place(id).expect("each ends once");
+        let site = self.runs.remove(place).site;
+        if let Some(lately) = &mut self.record(site).flagged {
+            lately.runs += 1;
+        }
+    }
+
     /// Unless it is over by now: then it is no stall.
     fn run_stalls(&mut self, id: u64, blocks: bool) {
-        // They stand in the order of their beginnings.
-        let Ok(place) = self.runs.binary_search_by_key(&id, |run| run.id) else { return };
+        let Some(place) = self.place(id) else { return };
         let run = &mut self.runs[place];
         let (site, first) = (run.site, run.looks == 0);
         run.looks += 1;
         run.stuck = blocks;
         let record = self.record(site);
         record.stalls += u64::from(first);
-        record.blocked += u64::from(blocks);
+        if blocks {
+            record.is_stuck();
+        }
     }
 }
 
 impl Record {
     /// A worker is stalled by one of its fibers that is stuck.
     fn blocks(&mut self, enabled: bool) {
-        self.blocked += 1;
+        self.is_stuck();
         self.stuck += 1;
         self.suspect |= enabled;
+    }
+
+    fn is_stuck(&mut self) {
+        self.blocked += 1;
+        if let Some(lately) = &mut self.flagged {
+            lately.stuck += 1;
+        }
+    }
+
+    /// Is it flagged, and is it suspect? `stuck` says that one in blocking mode is.
+    fn judge(&mut self, stuck: bool, now: Moment, period: Duration) {
+        self.halve(now, HALVED * period);
+        let half = self.started >= ENOUGH && 2 * self.blocked >= self.started;
+        match &self.flagged {
+            None if half => self.flagged = Some(Lately::new(now)),
+            Some(lately) if lately.are_enough(now, period) => {
+                self.flagged = lately.are_many_stuck().then(|| Lately::new(now));
+                (self.started, self.blocked) = (0, 0);
+            }
+            _ => {}
+        }
+        self.suspect = self.flagged.is_some() || stuck || self.stuck > 0;
+    }
+
+    fn halve(&mut self, now: Moment, each: Duration) {
+        let times = now.since(self.halved).as_nanos() / each.as_nanos().max(1);
+        if times > 0 {
+            let times = times.min(63) as u32;
+            (self.started, self.blocked) = (self.started >> times, self.blocked >> times);
+            self.halved = now;
+        }
+    }
+}
+
+impl Lately {
+    fn new(now: Moment) -> Lately {
+        Lately { since: now, runs: 0, stuck: 0 }
+    }
+
+    fn are_enough(&self, now: Moment, period: Duration) -> bool {
+        self.runs >= RUNS && now.since(self.since) >= PERIODS * period
+    }
+
+    fn are_many_stuck(&self) -> bool {
+        MANY * self.stuck >= self.runs
     }
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    const PERIOD: Duration = Duration::from_millis(100);
-
-    fn at(millis: u64) -> Moment {
-        Moment::from_nanos(millis * 1_000_000)
-    }
-
-    fn sites() -> Sites {
-        Sites::new(true, 512)
-    }
-
-    fn begin(sites: &Sites, site: Site, now: Moment) -> u64 {
-        sites.begin(site, true, OsThread(7), now).expect("there is room")
-    }
-
-    #[test]
-    fn a_site_is_suspect_while_one_of_its_fibers_is_stuck() {
-        let (sites, here) = (sites(), Location::caller());
-        assert!(!sites.is_suspect(here));
-        sites.stalled(here, true);
-        assert!(sites.is_suspect(here));
-        let run = begin(&sites, here, at(0));
-        sites.returned(here);
-        sites.look(at(99), PERIOD, |_| true);
-        assert!(!sites.is_suspect(here), "a run of less than a period is not stuck");
-        sites.stalled(here, true);
-        sites.look(at(100), PERIOD, |_| true);
-        sites.returned(here);
-        sites.look(at(101), PERIOD, |_| true);
-        assert!(sites.is_suspect(here), "the run in blocking mode is stuck");
-        sites.end(run);
-        sites.look(at(102), PERIOD, |_| true);
-        assert!(!sites.is_suspect(here));
-        assert_eq!(sites.report()[0].stalls, 3);
-    }
-
-    /// A dispatch of theirs would wait for whoever has the lock, on all workers at once.
-    #[test]
-    fn other_sites_are_told_apart_without_the_lock() {
-        let (sites, here) = (sites(), Location::caller());
-        let others = [
-            Location::caller(),
-            Location::caller(),
-            Location::caller(), //
-        ];
-        let other = others.into_iter().find(|other| bit(other) != bit(here)).unwrap();
-        sites.stalled(here, true);
-        std::thread::scope(|scope| {
-            let ((says, said), sites) = (std::sync::mpsc::channel(), &sites);
-            let held = sites.inner.lock();
-            scope.spawn(move || says.send(sites.is_suspect(other)).unwrap());
-            let suspect = said.recv_timeout(Duration::from_secs(10));
-            drop(held);
-            assert_eq!(suspect, Ok(false));
-        });
-        assert!(sites.is_suspect(here) && !sites.is_suspect(other));
-    }
-
-    #[test]
-    fn a_site_that_stalls_half_the_time_is_flagged_for_good() {
-        let (sites, here) = (sites(), Location::caller());
-        sites.stalled(here, true);
-        let mut now = 0;
-        for fiber in 0..ENOUGH {
-            let run = begin(&sites, here, at(now));
-            now += if fiber % 2 == 0 { 100 } else { 10 };
-            sites.look(at(now), PERIOD, |_| true);
-            sites.end(run);
-        }
-        sites.returned(here);
-        sites.look(at(now), PERIOD, |_| true);
-        assert!(sites.report()[0].flagged && sites.is_suspect(here), "{:?}", sites.report());
-    }
-
-    #[test]
-    fn a_worker_may_be_back_before_its_stall_is_told() {
-        let (sites, here) = (sites(), Location::caller());
-        sites.returned(here);
-        sites.look(at(0), PERIOD, |_| true);
-        assert!(!sites.is_suspect(here));
-        sites.stalled(here, true);
-        sites.look(at(1), PERIOD, |_| true);
-        assert!(!sites.is_suspect(here));
-        assert_eq!(sites.report()[0].stalls, 1);
-    }
-
-    #[test]
-    fn one_that_stalls_less_is_not() {
-        let (sites, here) = (sites(), Location::caller());
-        sites.stalled(here, true);
-        for _ in 0..2 * ENOUGH {
-            let run = begin(&sites, here, at(0));
-            sites.end(run);
-        }
-        sites.returned(here);
-        sites.look(at(0), PERIOD, |_| true);
-        assert!(!sites.is_suspect(here));
-    }
-
-    #[test]
-    fn where_learning_is_off_stalls_are_only_counted() {
-        let (sites, here) = (Sites::new(false, 512), Location::caller());
-        sites.stalled(here, true);
-        assert!(!sites.is_suspect(here));
-        assert_eq!(sites.report()[0].stalls, 1);
-    }
-    #[test]
-    fn who_computes_makes_no_site_suspect() {
-        let (sites, here) = (sites(), Location::caller());
-        sites.stalled(here, false);
-        assert!(!sites.is_suspect(here));
-        sites.look(at(0), PERIOD, |_| false);
-        assert_eq!(sites.report()[0].stalls, 1, "it is counted all the same");
-        sites.stalled(here, true);
-        assert!(sites.is_suspect(here), "none that computes, and one that blocks");
-        sites.returned(here);
-        sites.look(at(0), PERIOD, |_| true);
-        assert!(!sites.is_suspect(here));
-    }
-
-    /// Each of them slows the others down, so that all last for long.
-    #[test]
-    fn who_computes_in_blocking_mode_does_not_keep_its_site_suspect() {
-        let (sites, here) = (sites(), Location::caller());
-        sites.stalled(here, true);
-        let runs: Vec<_> = (0..2 * ENOUGH).map(|_| begin(&sites, here, at(0))).collect();
-        let asked = std::cell::Cell::new(0);
-        let computes = |thread: OsThread| {
-            assert_eq!(thread.0, 7);
-            asked.set(asked.get() + 1);
-            false
-        };
-        sites.look(at(99), PERIOD, computes);
-        assert_eq!(asked.get(), 0, "none has lasted for a period");
-        sites.look(at(100), PERIOD, computes);
-        assert_eq!(asked.get(), AT_A_TIME as u64);
-        (0..99).for_each(|_| sites.look(at(200), PERIOD, computes));
-        assert_eq!(asked.get(), 2 * ENOUGH * u64::from(LOOKS), "each a few times");
-        assert_eq!(sites.report()[0].stalls, 1 + 2 * ENOUGH);
-        assert!(sites.is_suspect(here), "by the first one, which is stuck");
-        sites.returned(here);
-        sites.look(at(300), PERIOD, computes);
-        assert!(!sites.is_suspect(here) && !sites.report()[0].flagged, "{:?}", sites.report());
-        runs.into_iter().for_each(|run| sites.end(run));
-    }
-
-    /// It was over, and its thread in bed, before anybody knew whether it slept.
-    #[test]
-    fn a_run_that_ends_while_it_is_looked_at_is_no_stall() {
-        let (sites, here) = (sites(), Location::caller());
-        sites.stalled(here, true);
-        let (run, other) = (begin(&sites, here, at(0)), begin(&sites, here, at(50)));
-        sites.look(at(100), PERIOD, |_| {
-            sites.end(run);
-            true
-        });
-        sites.returned(here);
-        sites.look(at(149), PERIOD, |_| true);
-        assert!(!sites.is_suspect(here));
-        assert_eq!(sites.report()[0].stalls, 1);
-        sites.end(other);
-    }
-
-    #[test]
-    fn no_more_run_in_blocking_mode_than_may() {
-        let (sites, here) = (Sites::new(true, 2), Location::caller());
-        let other = Location::caller();
-        sites.stalled(here, true);
-        sites.stalled(other, true);
-        let first = begin(&sites, here, at(0));
-        begin(&sites, other, at(0));
-        assert_eq!(sites.begin(here, true, OsThread(7), at(0)), None, "of all sites together");
-        assert!(sites.is_suspect(here));
-        sites.end(first);
-        begin(&sites, here, at(1));
-    }
-}
+#[path = "sites_tests.rs"]
+mod tests;
