@@ -10,7 +10,7 @@ use crate::primitives::sync::atomic::AtomicBool;
 use crate::time::{self, Instant};
 use std::time::Duration;
 
-/// A channel without a limit: a send never waits.
+/// A channel without a limit: a send never waits, and lets no other fiber run.
 ///
 /// ```
 /// use volt::channel::unbounded;

@@ -11,6 +11,7 @@ use super::error::{RecvTimeoutError, SendTimeoutError};
 use super::node::{End, Side, Wakes};
 use super::state::{Received, Sent, State};
 use crate::cancel;
+use crate::fiber;
 use crate::park::{self, Outcome, WaiterPtr};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Caller, Held};
@@ -52,8 +53,15 @@ impl<T> Core<T> {
         park::charge_who_gives(got, self.address())
     }
 
+    /// As `charge`; but a send that never waits lets nobody run either: its caller may hold what no wait may be held
+    /// over. What that would be charged for is left to its next wait.
+    #[inline(always)]
+    fn charge_send(&self) -> Caller {
+        if self.capacity().is_none() { fiber::caller() } else { self.charge(RECEIVE) }
+    }
+
     fn send_large(&self, message: T, deadline: Option<Moment>) -> Result<(), SendTimeoutError<T>> {
-        let state = self.lock_for(Side::Receive, self.charge(RECEIVE));
+        let state = self.lock_for(Side::Receive, self.charge_send());
         // SAFETY: of this channel, just now.
         unsafe { self.send_loudly(state.hold(), message, deadline) }
     }
@@ -64,7 +72,7 @@ impl<T> Core<T> {
         message: T,
         deadline: Option<Moment>,
     ) -> Result<(), SendTimeoutError<T>> {
-        let caller = self.charge(RECEIVE);
+        let caller = self.charge_send();
         self.send_locked(self.lock_for(Side::Receive, caller), message, deadline)
     }
 

@@ -1,5 +1,6 @@
 //! Sends and receives, one channel at a time.
 
+use crate::common::{LONG, within};
 use crate::harness::{everywhere, ms, on_each};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,12 +9,40 @@ use volt::channel::{
     Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
     TrySendError, bounded, unbounded,
 };
+use volt::runtime::Builder;
 
 const COUNT: usize = 2_000;
 
 /// Every kind of channel.
 fn channels<T>() -> Vec<(Sender<T>, Receiver<T>)> {
     vec![bounded(0), bounded(1), bounded(3), bounded(1000), unbounded()]
+}
+
+/// Who sends may hold what no wait may be held over.
+#[test]
+fn a_send_without_a_bound_lets_nobody_else_run() {
+    const SENDS: usize = 20_000;
+    within(LONG, || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        runtime.run(|| {
+            let ((s, r), turn) = (unbounded(), Arc::new(AtomicUsize::new(0)));
+            let (large, _keeps) = unbounded();
+            let theirs = Arc::clone(&turn);
+            let other = volt::go(move || theirs.store(1, Ordering::SeqCst));
+            let began = Instant::now();
+            (0..SENDS).for_each(|i| s.send(i).unwrap());
+            (0..SENDS / 100).for_each(|_| large.send([0u8; 2048]).unwrap());
+            // Long enough for a budget to be used up, in operations and by the clock.
+            while began.elapsed() < ms(1) {
+                s.send(0).unwrap();
+            }
+            assert_eq!(turn.load(Ordering::SeqCst), 0, "it has run between two sends");
+            // What may wait is charged for them.
+            (0..200).for_each(|_| _ = r.recv().unwrap());
+            assert_eq!(turn.load(Ordering::SeqCst), 1, "it had no turn");
+            other.join().unwrap();
+        });
+    });
 }
 
 #[test]
