@@ -11,6 +11,7 @@ use rustix::time::{
 };
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) enum Bell {
@@ -80,13 +81,10 @@ impl Bell {
 fn set(timer: &OwnedFd, at: Moment) -> Result<(), Errno> {
     const NONE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
     // Zero would be never.
-    let nanos = at.as_nanos().max(1);
+    let time = at.for_the_system().max(Duration::from_nanos(1));
     let it_value = match at {
         Moment::NEVER => NONE,
-        _ => Timespec {
-            tv_sec: (nanos / 1_000_000_000) as i64,
-            tv_nsec: (nanos % 1_000_000_000) as _,
-        },
+        _ => Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() },
     };
     let time = Itimerspec { it_interval: NONE, it_value };
     timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &time).map(drop)

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-/// A point on the monotonic clock, in nanoseconds since an epoch of the system's.
+/// The system's clock begins as the machine starts. Ours has begun 36 years before, so that whoever reckons back, an
+/// hour before now, say, comes to a time that there is, as with the standard library.
+const BEFORE: u64 = 1 << 60;
+
+/// A point on the monotonic clock, in nanoseconds since its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Moment(u64);
 
@@ -26,7 +30,13 @@ impl Moment {
     #[cfg(not(loom))]
     pub(crate) fn now() -> Moment {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        Moment(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+        Moment(BEFORE + time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    /// On the system's clock; its beginning for what is earlier.
+    #[cfg(not(loom))]
+    pub(super) fn for_the_system(self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(BEFORE))
     }
 
     pub(crate) const fn from_nanos(nanos: u64) -> Moment {
@@ -37,7 +47,7 @@ impl Moment {
         self.0
     }
 
-    /// `self + duration`, or `None` if that is past the clock's range (584 years).
+    /// `self + duration`, or `None` if that is past the clock's range (548 years).
     #[inline]
     pub(crate) fn checked_add(self, duration: Duration) -> Option<Moment> {
         let nanos = duration.as_secs().checked_mul(1_000_000_000)?;

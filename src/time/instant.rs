@@ -99,7 +99,7 @@ impl Instant {
         has_passed(self.0)
     }
 
-    /// `self + duration`; `None` where [`std::time`] has none. What is further away than the clock's range, 584 years,
+    /// `self + duration`; `None` where [`std::time`] has none. What is further away than the clock's range, 548 years,
     /// is taken for the end of it, and is no further away from there on.
     ///
     /// ```
@@ -116,14 +116,16 @@ impl Instant {
         i64::try_from(seconds).ok().map(|_| Instant(self.0.saturating_add(duration)))
     }
 
-    /// `self - duration`; `None` before the clock's range, which begins as the machine starts (that of [`std::time`]
-    /// may begin earlier).
+    /// `self - duration`; `None` before the clock's range, which begins 36 years before the machine has started (that
+    /// of [`std::time`] begins earlier on most systems).
     ///
     /// ```
     /// use volt::time::{Duration, Instant};
     ///
     /// let (now, second) = (Instant::now(), Duration::from_secs(1));
     /// assert_eq!((now + second).checked_sub(second), Some(now));
+    /// // The machine need not have run for so long.
+    /// assert_eq!((now - 86_400 * 365 * second).elapsed().as_secs(), 86_400 * 365);
     /// assert_eq!(now.checked_sub(Duration::MAX), None);
     /// ```
     pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
