@@ -49,6 +49,22 @@ fn named() {
     });
 }
 
+/// `main` is still that once it has become a fiber.
+#[test]
+fn who_runs_for_a_thread_has_its_name() {
+    let name = || thread::current().name().map(str::to_owned);
+    let runtime = volt::runtime::Builder::new_current_thread().build().unwrap();
+    let named = std::thread::Builder::new().name("first".into());
+    let runs = move || {
+        assert_eq!(volt::run(name).as_deref(), Some("first"));
+        assert_eq!(runtime.run(name).as_deref(), Some("first"));
+        assert_eq!(volt::run(|| volt::run(name)), None);
+        assert_eq!(runtime.run(|| volt::go(name).join().unwrap()), None);
+    };
+    named.spawn(runs).unwrap().join().unwrap();
+    assert_eq!(std::thread::spawn(move || volt::run(name)).join().unwrap(), None);
+}
+
 #[test]
 fn run_basic() {
     everywhere(|| {

@@ -102,7 +102,8 @@ impl Runtime {
     /// Runs `f` as a fiber of this runtime, and blocks the caller until it has its result. A
     /// current-thread runtime runs all its fibers meanwhile, on the calling thread.
     ///
-    /// `f` may borrow, since the call does not return before it has ended.
+    /// `f` may borrow, since the call does not return before it has ended. On a plain thread the fiber has the thread's
+    /// name.
     ///
     /// # Panics
     ///
@@ -135,7 +136,7 @@ impl Runtime {
             "a current-thread runtime cannot be run from inside a fiber",
         );
         park::check_wait("run");
-        let options = SpawnOptions { name: None, size: None, site: Location::caller() };
+        let options = options_of_caller();
         // SAFETY: from here on nothing unwinds but `finish`, after the fiber's end.
         let fiber = unsafe { JoinHandle::spawn(Target::On(self.shared()), options, f) };
         let driven = self.driven.as_ref();
@@ -329,7 +330,7 @@ fn end_with_it() -> ! {
 ///
 /// On a plain thread it uses the default runtime, which starts at its first use; inside a fiber it
 /// spawns on the fiber's runtime and waits. `f` may borrow, since the call does not return before it
-/// has ended.
+/// has ended. On a plain thread its fiber has the thread's name, `main` as a rule.
 ///
 /// # Panics
 ///
@@ -353,9 +354,19 @@ where
     T: Send,
 {
     park::check_wait("run");
-    let options = SpawnOptions { name: None, size: None, site: Location::caller() };
+    let options = options_of_caller();
     // SAFETY: `finish` returns, or unwinds, only after the fiber's end.
     finish(unsafe { super::default::spawn_current(options, f) }, false)
+}
+
+/// Who runs in place of a plain thread has its name: of `main`, mostly.
+#[track_caller]
+fn options_of_caller() -> SpawnOptions {
+    let name = match fiber::current() {
+        Some(_) => None,
+        None => std::thread::current().name().map(Box::from),
+    };
+    SpawnOptions { name, size: None, site: Location::caller() }
 }
 
 /// Starts a fiber that runs `f`: on the runtime of the calling fiber, or on the default runtime,

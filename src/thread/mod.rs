@@ -17,6 +17,7 @@
 //! # What differs from `std`
 //!
 //! - [`park`] does not return without a permit.
+//! - [`std::thread::current`] is the worker, whose name code that is not ported shows; [`current`] is the fiber.
 //! - A [`JoinHandle`] is `Send` and `Sync` only if the result is `Send`; there it always is. As only such
 //!   results can be spawned, this shows in generic code alone.
 //! - Instead of `thread_local!` there is [`fiber_local!`](crate::fiber_local), whose [`LocalKey`] mirrors the
