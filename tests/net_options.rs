@@ -126,6 +126,16 @@ fn nodelay() {
     assert!(!stream.nodelay().unwrap());
 }
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[test]
+fn quickack() {
+    let (stream, _far) = pair();
+    for quickack in [false, true, false] {
+        stream.set_quickack(quickack).unwrap();
+        assert_eq!(stream.quickack().unwrap(), quickack);
+    }
+}
+
 #[test]
 fn ttl() {
     let (listener, address) = listen();

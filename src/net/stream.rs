@@ -255,6 +255,27 @@ impl TcpStream {
         Ok(sockopt::tcp_nodelay(&*self.0)?)
     }
 
+    /// Sends acknowledgements at once (`TCP_QUICKACK`), until the system thinks otherwise again; as the standard
+    /// library's `std::os::linux::net::TcpStreamExt` does.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
+        Ok(sockopt::set_tcp_quickack(&*self.0, quickack)?)
+    }
+
+    /// Does it at present?
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn quickack(&self) -> io::Result<bool> {
+        Ok(sockopt::tcp_quickack(&*self.0)?)
+    }
+
     /// Sets the time-to-live of the packets sent (`IP_TTL`).
     ///
     /// # Errors

@@ -81,6 +81,10 @@
 //!   call the former one, or of `resume_unwind` with a payload of the program's own. A cancel does poison what is still
 //!   locked when a destructor that it runs panics and catches that itself.
 //! - [`WaitTimeoutResult`] is a type of its own.
+//! - So are the locks and the ends of channels: what other crates implement for those of the standard library, a log's
+//!   writer for a `Mutex`, say, is not there for these. Give such a crate the standard library's.
+//! - A lock may be looked at for a moment after it is free: whoever frees its memory by a raw pointer waits until
+//!   all that have locked it have returned from that, or dropped the guard, and not just until they have unlocked it.
 //!
 //! From Tokio, besides that there are no futures:
 //!
