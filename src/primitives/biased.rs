@@ -12,7 +12,8 @@
 //! - All others take `raw`. Who has it and finds a thread named *revokes* the bias: he marks it [`REVOKED`],
 //!   and waits until that thread is out and will not come in by it again. So one is inside at a time: with
 //!   `raw` and nobody named, or named.
-//! - Who has taken `raw` [`STREAK`] times, and no other thread between, gets the bias, with `raw` in hand.
+//! - Who has taken `raw` [`STREAK`] times, and no other thread between, gets the bias, with `raw` in hand, unless the
+//!   process has enough of them, or had to end some of late (`biases.rs`).
 //!
 //! # The race
 //!
@@ -48,6 +49,7 @@
 use super::LINE;
 use super::asymmetric;
 use super::away::Away;
+use super::biases::BIASES;
 use super::lock::{Bed, RawLock};
 use super::sync::UnsafeCell;
 use super::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
@@ -232,9 +234,21 @@ impl RawBiased {
                 self.bed.sleep(&self.inside, || !is_out());
             }
             self.bias.store(NOBODY, Ordering::Relaxed);
+            BIASES.rest();
         }
+        BIASES.ends();
         self.raw.uncount_sleeper();
         gave_up
+    }
+}
+
+/// A lock that goes takes its bias along.
+impl Drop for RawBiased {
+    #[inline]
+    fn drop(&mut self) {
+        if self.bias.load(Ordering::Relaxed) != NOBODY {
+            BIASES.ends();
+        }
     }
 }
 
@@ -271,7 +285,8 @@ impl History {
     #[cold]
     fn is_worthy(&mut self, caller: Caller) -> bool {
         self.streak = 0;
-        self.debtor == NOBODY && caller != Caller::NONE && asymmetric::is_light()
+        let may = self.debtor == NOBODY && caller != Caller::NONE && asymmetric::is_light();
+        may && BIASES.give()
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) mod bell_any;
 #[cfg(all(test, not(loom)))]
 mod bell_tests;
 mod biased;
+mod biases;
 pub(crate) mod clock;
 #[cfg(loom)]
 mod clock_loom;
