@@ -12,6 +12,8 @@
 
 mod builder;
 mod builder_scheduler;
+#[cfg(test)]
+mod deadlock_tests;
 mod default;
 mod describe;
 mod drive;

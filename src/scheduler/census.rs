@@ -24,9 +24,10 @@ use crate::fiber::{FiberPtr, Header, ThreadId, Wake};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::thread;
-use crate::stack;
+use crate::stack::{self, Place};
 use std::fmt;
 use std::panic::Location;
+use std::ptr::NonNull;
 use std::time::Duration;
 
 /// The most fibers that a report of a deadlock or of a shutdown names.
@@ -124,6 +125,10 @@ impl Unstarted {
 pub(super) struct Found(FiberPtr);
 
 impl Found {
+    fn at(owner: NonNull<()>) -> Found {
+        Found(FiberPtr::from_non_null(owner.cast::<Header>()))
+    }
+
     /// It waits, and only another fiber, or a thread, can end that.
     pub(super) fn waits_for_fibers(&self) -> bool {
         // SAFETY: parked, so it does not run (invariant 2).
@@ -159,9 +164,19 @@ impl Shared {
         self.lists.turn(Moment::now())
     }
 
-    /// Freezes the runtime and shows `f` its fibers, until that returns false. `f` must neither wait
-    /// nor wake.
-    pub(super) fn each_fiber(&self, mut f: impl FnMut(Found) -> bool) {
+    /// Freezes the runtime and shows `f` its fibers, until that returns false; says where that was. `f` must neither
+    /// wait nor wake.
+    pub(super) fn each_fiber(&self, mut f: impl FnMut(Found) -> bool) -> Option<Place> {
+        self.freeze(|domain| stack::each_owner(domain, |owner| f(Found::at(owner))))
+    }
+
+    /// As [`each_fiber`](Self::each_fiber), but the one at `place` alone, if there is one of this runtime.
+    pub(super) fn fiber_at<R>(&self, place: Place, f: impl FnOnce(Found) -> R) -> Option<R> {
+        self.freeze(|domain| place.owner_in(domain).map(|owner| f(Found::at(owner))))
+    }
+
+    /// Calls `look` with what the owners of its stacks belong to.
+    fn freeze<R>(&self, look: impl FnOnce(*const ()) -> R) -> R {
         let _coreless = self.coreless.lock();
         let _crew = self.crew.hold();
         for core in self.cores.iter() {
@@ -170,10 +185,9 @@ impl Shared {
                 thread::yield_now();
             }
         }
-        stack::each_owner(std::ptr::from_ref(self).cast(), |owner| {
-            f(Found(FiberPtr::from_non_null(owner.cast::<Header>())))
-        });
+        let found = look(std::ptr::from_ref(self).cast());
         self.cores.iter().for_each(|core| core.gate.open());
+        found
     }
 
     /// At most `most` of the fibers that have started and not ended.

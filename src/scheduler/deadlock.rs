@@ -7,6 +7,9 @@
 //! sleeps in such a wait itself. What it cannot see it takes for something that may wake a fiber: the
 //! threads of other runtimes, plain threads that do anything else, systems without `/proc`.
 //!
+//! A fiber that waits for the kernel or a timer is proof enough that there is none, so each look begins with the one at
+//! which the last one has ended, and mostly ends with it.
+//!
 //! A thread that is awake may yet go to sleep, as one that waits for the very fibers does which it has just spawned: so
 //! where the fibers are stuck and nothing but such a thread is in the way, it looks again some times, for a second and
 //! a half in all.
@@ -15,7 +18,7 @@
 //! memory say; but whom a report named must be dispatched to run again, so if none was since, the
 //! deadlock is the one that was told.
 
-use super::census::{FiberReport, LISTED};
+use super::census::{self, FiberReport, LISTED};
 use super::shared::Shared;
 use crate::fiber;
 use crate::primitives::clock::Moment;
@@ -104,7 +107,7 @@ impl Shared {
     /// Looks, and tells whoever wants to know, which may take long: after `before_hook`. `true` if another look may
     /// find what this one could not tell.
     #[cold]
-    pub(super) fn look_for_deadlock(&self, before_hook: impl FnOnce()) -> bool {
+    pub(crate) fn look_for_deadlock(&self, before_hook: impl FnOnce()) -> bool {
         let Some(hook) = &self.config.on_deadlock else { return false };
         // Before the search: whatever is dispatched since makes the next one another deadlock.
         let dispatched = self.dispatched();
@@ -128,14 +131,14 @@ impl Shared {
     }
 
     fn find_deadlock(&self) -> Found {
-        if self.live() == 0 {
+        if self.live() == 0 || self.goes_on_where_it_did() {
             return Found::Nothing;
         }
         let Some(alone) = self.is_alone() else { return Found::Nothing };
         let now = Moment::now();
         let (mut count, mut fibers, mut stuck) = (0, Vec::new(), true);
-        self.each_fiber(|fiber| {
-            stuck = fiber.waits_for_fibers();
+        let ended = self.each_fiber(|fiber| {
+            stuck = self.is_stuck(&fiber);
             count += 1;
             if stuck && fibers.len() < LISTED {
                 fibers.push(fiber.report(now));
@@ -143,6 +146,9 @@ impl Shared {
             // Where it cannot be certain, some of them will do.
             stuck && (alone || count < LISTED)
         });
+        if !stuck {
+            *self.no_deadlock_for.lock() = ended;
+        }
         // Those that were not found have not started, or are about to end.
         let all = count as u64 == self.live();
         match stuck && (all || !alone) {
@@ -153,6 +159,20 @@ impl Shared {
             }
             true => Found::Undecided,
         }
+    }
+
+    /// Does the fiber at which the last look has ended still not wait for others? It may be one that accepts
+    /// connections, and come after 100,000 that wait for a message each.
+    fn goes_on_where_it_did(&self) -> bool {
+        let place = *self.no_deadlock_for.lock();
+        let stuck = place.and_then(|place| self.fiber_at(place, |fiber| self.is_stuck(&fiber)));
+        stuck == Some(false)
+    }
+
+    fn is_stuck(&self, fiber: &census::Found) -> bool {
+        #[cfg(test)]
+        self.looked_at.fetch_add(1, Ordering::Relaxed);
+        fiber.waits_for_fibers()
     }
 
     /// Are all threads of the process this runtime's, or asleep until somebody wakes them?

@@ -26,6 +26,7 @@ use crate::primitives::sync::atomic::{
 };
 use crate::primitives::sync::{Arc, Lock, Mutex, OnceLock, full_fence};
 use crate::primitives::{asymmetric, tsc};
+use crate::stack::Place;
 use crossbeam_utils::CachePadded;
 use std::io;
 
@@ -66,6 +67,11 @@ pub(crate) struct Shared {
     pub(super) watch: Watch,
     /// Dispatches by the deadlock that was last told of; no number of them before that.
     pub(super) deadlock_at: AtomicU64,
+    /// Where the last look for one has ended, with a fiber that does not wait for others.
+    pub(super) no_deadlock_for: Mutex<Option<Place>>,
+    /// Fibers that such looks have looked at.
+    #[cfg(test)]
+    pub(crate) looked_at: AtomicUsize,
     /// For the choice of a core for fibers from outside, and of a worker to move to.
     pub(super) turn: AtomicUsize,
     /// Fibers that start are cancelled.
@@ -135,6 +141,9 @@ impl Shared {
             brief_calls: BriefCalls::new(),
             watch: Watch::new(config.stall_period)?,
             deadlock_at: AtomicU64::new(u64::MAX),
+            no_deadlock_for: Mutex::new(None),
+            #[cfg(test)]
+            looked_at: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
             cancelling: AtomicBool::new(false),
             stacks_left: AtomicBool::new(false),

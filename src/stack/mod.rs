@@ -51,7 +51,7 @@ pub(crate) use pool::{is_any_idle, trim};
 pub(crate) use report::Report;
 pub(crate) use sampler::Sampler;
 pub(crate) use size::StackSize;
-pub(crate) use slab::each_owner;
+pub(crate) use slab::{Place, each_owner};
 pub(crate) use slot::{SlotHeader, Stack};
 pub use stats::StackStats;
 pub(crate) use stats::stats;

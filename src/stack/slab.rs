@@ -67,6 +67,14 @@ impl Slab {
         self.open.clear(self.index(base));
     }
 
+    /// The owner of a slot, if it belongs to `domain`. The slot was found in `open`.
+    fn owner_in(&self, index: usize, domain: *const ()) -> Option<NonNull<()>> {
+        // SAFETY: below `slots`, as all that are in `open`.
+        let header = unsafe { slot::header_of(self.slot(index), self.size) };
+        // SAFETY: the header of a slot of this slab.
+        unsafe { SlotHeader::owner_in(header, domain) }
+    }
+
     fn index(&self, base: NonNull<u8>) -> usize {
         (base.as_ptr() as usize - self.base.as_ptr() as usize) / self.size.slot_bytes()
     }
@@ -259,26 +267,40 @@ pub(super) fn find(address: usize) -> Option<Found> {
     None
 }
 
-/// Calls `f` with every owner in `domain` of a slot, until it returns false.
+/// A slot to look at again, whatever has become of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    slab: &'static Slab,
+    index: usize,
+}
+
+impl Place {
+    /// The owner in `domain` of this slot. It is the caller who sees to it that those do not come and go.
+    pub(crate) fn owner_in(self, domain: *const ()) -> Option<NonNull<()>> {
+        self.slab.open.is_set(self.index).then(|| self.slab.owner_in(self.index, domain))?
+    }
+}
+
+/// Calls `f` with every owner in `domain` of a slot, until it returns false; says where that was.
 ///
 /// Looks at stacks with memory only, however many slots were ever used. Owners come and go meanwhile; it
 /// is the caller who sees to it that those in `domain` do not.
-pub(crate) fn each_owner(domain: *const (), mut f: impl FnMut(NonNull<()>) -> bool) {
-    let Some(all) = SLABS.get() else { return };
-    let mut next: *const Slab = all.head.load(Ordering::Acquire);
+pub(crate) fn each_owner(
+    domain: *const (),
+    mut f: impl FnMut(NonNull<()>) -> bool,
+) -> Option<Place> {
+    let mut next: *const Slab = SLABS.get()?.head.load(Ordering::Acquire);
     // SAFETY: as in `find`.
     while let Some(slab) = unsafe { next.as_ref() } {
         for index in slab.open.iter() {
-            // SAFETY: below `slots`.
-            let header = unsafe { slot::header_of(slab.slot(index), slab.size) };
-            // SAFETY: the header of a slot of this slab.
-            match unsafe { SlotHeader::owner_in(header, domain) } {
-                Some(owner) if !f(owner) => return,
+            match slab.owner_in(index, domain) {
+                Some(owner) if !f(owner) => return Some(Place { slab, index }),
                 _ => {}
             }
         }
         next = slab.next;
     }
+    None
 }
 
 /// Slabs mapped, slots in them, slots that were ever used, refusals.
