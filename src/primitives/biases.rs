@@ -5,7 +5,7 @@
 //! for their length ends as many biases in a row, however long ago each was given; and a channel that is given up after
 //! one connection may not have earned it. So:
 //!
-//! - About [`MOST`] locks are biased at a time, so who comes to all of them has as many heavy fences: 6 ms. To give few
+//! - About [`MOST`] locks are biased at a time, so who comes to all of them has as many heavy fences: 11 ms. To give few
 //!   a second would not do: within an hour they are many. A lock that is biased and not used keeps its place, and those
 //!   that come later do without.
 //! - After each heavy fence nobody is given a bias for [`REST`], and these times add up. So heavy fences are about a
@@ -19,7 +19,7 @@ use super::sync::atomic::Ordering::Relaxed;
 use super::sync::hint::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-pub(super) const MOST: u32 = 512;
+pub(super) const MOST: u32 = 1024;
 pub(super) const REST: Duration = Duration::from_millis(1);
 /// That many biases can end at once, and some more.
 const LONGEST: u64 = 2 * MOST as u64 * in_stamps(REST);
