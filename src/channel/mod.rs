@@ -64,9 +64,9 @@
 //!   it needs a type: `Sender::send_deadline` alone does not say which instant is meant.
 //! - Messages of [`after`], [`at`] and [`tick`] are the standard library's instants, also in a program that uses
 //!   `volt::time` otherwise: `volt::time::Instant::from` makes one of them.
-//! - The ends are types of their own: a `select!` takes none of `crossbeam-channel`'s that another library hands out, and
-//!   to receive from one blocks the worker. A fiber that does so in [`volt::blocking`](crate::blocking) and sends on is
-//!   the way.
+//! - The ends are types of their own: a `select!` takes none of `crossbeam-channel`'s that another library hands out,
+//!   and to receive from one blocks the worker. A fiber that does so in [`volt::blocking`](crate::blocking) and sends
+//!   on is the way.
 //! - If the expression of a chosen `send` in `select!` panics, the operation is given up; there the
 //!   process is aborted.
 //! - A `select!` of more than some twenty cases needs `#![recursion_limit = "256"]`, as the compiler then says; there
