@@ -18,9 +18,9 @@
 //!   kernel's, of a socket that blocks, goes on until all is handed on; `write_all` does so everywhere.
 //! - A write to a connection that the peer has closed never raises `SIGPIPE`.
 //! - A signal ends no wait: there is no `Interrupted`. [`signal`](crate::signal) tells of signals.
-//! - A descriptor has one owner of volt's at a time: where a second socket is made of the same number, by `from_raw_fd`,
-//!   and both have to wait, the second is refused. One made of a duplicate has the mode in common: it becomes a
-//!   standard one that waits, and operations of the first block their thread from then on.
+//! - A descriptor has one owner of volt's at a time: where a second socket is made of the same number, by
+//!   `from_raw_fd`, and both have to wait, the second is refused. One made of a duplicate has the mode in common: it
+//!   becomes a standard one that waits, and operations of the first block their thread from then on.
 //! - A read of less than was asked for is taken for all that there is. A socket that the program gives to the kernel's
 //!   TLS may have more records then, of which nobody hears: read such a one by the standard library's, in
 //!   [`volt::blocking`](crate::blocking).

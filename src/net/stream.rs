@@ -303,8 +303,8 @@ impl TcpStream {
         Ok(sockopt::socket_error(&*self.0)?.err().map(io::Error::from))
     }
 
-    /// Makes operations that would have to wait fail with `WouldBlock` instead. Shared by all clones. On a fiber they let
-    /// others run at times all the same.
+    /// Makes operations that would have to wait fail with `WouldBlock` instead. Shared by all clones. On a fiber they
+    /// let others run at times all the same.
     ///
     /// # Errors
     ///

@@ -5,9 +5,9 @@
 //! for their length ends as many biases in a row, however long ago each was given; and a channel that is given up after
 //! one connection may not have earned it. So:
 //!
-//! - About [`MOST`] locks are biased at a time, so who comes to all of them has as many heavy fences: 11 ms. To give few
-//!   a second would not do: within an hour they are many. A lock that is biased and not used keeps its place, and those
-//!   that come later do without.
+//! - About [`MOST`] locks are biased at a time, so who comes to all of them has as many heavy fences: 11 ms. To give
+//!   few a second would not do: within an hour they are many. A lock that is biased and not used keeps its place, and
+//!   those that come later do without.
 //! - After each heavy fence nobody is given a bias for [`REST`], and these times add up. So heavy fences are about a
 //!   hundredth of the processors' time at most, however many locks there are.
 //!
