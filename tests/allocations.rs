@@ -4,6 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use volt::cancel::Token;
 use volt::runtime::{Builder, Handle, JoinHandle};
 use volt::sync::{Arc, Event};
 
@@ -59,6 +60,7 @@ fn what_fibers_allocate() {
     so_does_what_one_puts_away_that_blocks_its_thread();
     so_does_what_a_run_of_a_current_thread_runtime_leaves();
     a_channel_gives_back_what_a_backlog_needed();
+    a_token_forgets_a_child_when_it_goes();
 }
 
 fn a_fiber_is_one_allocation_and_its_end_none() {
@@ -281,4 +283,28 @@ fn a_channel_gives_back_what_a_backlog_needed() {
     let kept = IN_USE.load(Ordering::SeqCst) - before;
     assert!(kept <= 64 << 10, "{kept} bytes are kept");
     assert_eq!(made(|| (0..10).for_each(|_| passes(4_000))), 0);
+}
+
+/// However many there were, and in whatever order they go: no later child clears up after many.
+fn a_token_forgets_a_child_when_it_goes() {
+    const CHILDREN: usize = 100_000;
+    const LEFT: usize = 1_000;
+    let token = Token::new();
+    let before = IN_USE.load(Ordering::SeqCst);
+    let kept = || IN_USE.load(Ordering::SeqCst).saturating_sub(before);
+    let mut left: Vec<_> = (0..CHILDREN).map(|_| token.child()).collect();
+    let mut number = 0..CHILDREN;
+    left.retain(|_| number.next().unwrap() % (CHILDREN / LEFT) == 0);
+    left.shrink_to_fit();
+    assert_eq!(left.len(), LEFT);
+    assert!(kept() <= LEFT * 512, "{} bytes are kept for {LEFT} children", kept());
+    for _ in 0..CHILDREN {
+        let before = GIVEN_BACK.load(Ordering::SeqCst);
+        let child = token.child();
+        let given_back = GIVEN_BACK.load(Ordering::SeqCst) - before;
+        assert!(given_back <= 16, "a child gave back {given_back} blocks of others");
+        drop(child);
+    }
+    drop(left);
+    assert!(kept() <= 4 << 10, "{} bytes are kept for nobody", kept());
 }

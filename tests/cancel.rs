@@ -392,6 +392,43 @@ fn a_token_reaches_the_children_of_a_child_that_is_gone() {
     volt::go(move || drop(last)).join().unwrap();
 }
 
+/// By several threads, in any order, some with the last handle of the parent between.
+#[test]
+fn children_come_and_go_beside_a_cancel() {
+    within(LONG, || {
+        let seed = Seed::new();
+        let mut seeds = seed.rng();
+        for _ in 0..20 {
+            let root = Token::new();
+            let made = Arc::new(AtomicUsize::new(0));
+            let mut run = || {
+                let (root, made) = (root.clone(), Arc::clone(&made));
+                let mut rng = seeds.fork();
+                std::thread::spawn(move || {
+                    let mut kept = Vec::new();
+                    while !root.is_cancelled() {
+                        kept.push(if rng.below(3) == 0 {
+                            root.child().child()
+                        } else {
+                            root.child()
+                        });
+                        if rng.below(4) != 0 {
+                            kept.swap_remove(rng.below(kept.len() as u64) as usize);
+                        }
+                        made.fetch_add(1, Ordering::Relaxed);
+                    }
+                    kept
+                })
+            };
+            let threads = [run(), run(), run()];
+            until("children are made", || made.load(Ordering::Relaxed) > 300);
+            root.cancel();
+            let kept: Vec<_> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
+            assert!(kept.iter().all(Token::is_cancelled));
+        }
+    });
+}
+
 #[test]
 fn a_token_ends_waits_of_fibers_and_threads() {
     on_fibers(|| {

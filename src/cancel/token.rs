@@ -3,7 +3,8 @@
 //! # Locks
 //!
 //! A token's lock is taken before that of an interrupt that stands in its list, never the other way
-//! round, and never two tokens' at the same time. The queue of those who wait for the cancel has a lock
+//! round, and never two tokens' at the same time: a child that goes takes its parent's with none of its own,
+//! and no token is let go of under one. The queue of those who wait for the cancel has a lock
 //! of its own, which is taken when the flag is set already: so a waiter, who looks under it, sees the
 //! flag, or is seen. Wakes are carried out with no lock held.
 
@@ -15,13 +16,11 @@ use crate::park::queue::{Node, Queue, Waited, Wakes, wait_unless};
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::primitives::sync::{Lock, Mutex};
 use crate::util::list::{Linked, Links, List};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
-
-/// Children that are gone are forgotten when there are this many, and then at twice as many as are left.
-const FIRST_PRUNING: usize = 16;
 
 /// Cancels, once, all that runs under it and under its children. A clone is the same token.
 ///
@@ -47,6 +46,8 @@ impl std::panic::RefUnwindSafe for Token {}
 struct Inner {
     /// Alive as long as this one, so that what cancels the parent's parent comes through to here.
     parent: Option<Arc<Inner>>,
+    /// Its place among the parent's children.
+    number: u64,
     /// Written under the lock of `linked`.
     cancelled: AtomicBool,
     linked: Mutex<Linkage>,
@@ -54,9 +55,14 @@ struct Inner {
     waiters: Lock<Queue<()>>,
 }
 
+type Children = BTreeMap<u64, Weak<Inner>>;
+
 struct Linkage {
-    children: Vec<Weak<Inner>>,
-    prune_at: usize,
+    /// By their numbers, in a tree, so that its memory follows those that are there. A child takes itself
+    /// out; who finds it before that, between its last handle's end and its own, cannot upgrade it.
+    children: Children,
+    /// The number of the next child; none is used twice.
+    next: u64,
     /// What runs under this token.
     runs: List<Run>,
 }
@@ -76,16 +82,14 @@ unsafe impl Linked for Run {
 }
 
 impl Inner {
-    fn new(parent: Option<Arc<Inner>>) -> Arc<Inner> {
+    /// `number` is its place, if it has a parent.
+    fn new(parent: Option<Arc<Inner>>, number: u64) -> Arc<Inner> {
         let cancelled = parent.as_ref().is_some_and(|parent| parent.is_cancelled());
         Arc::new(Inner {
             cancelled: AtomicBool::new(cancelled),
             parent: parent.filter(|_| !cancelled),
-            linked: Mutex::new(Linkage {
-                children: Vec::new(),
-                prune_at: FIRST_PRUNING,
-                runs: List::new(),
-            }),
+            number,
+            linked: Mutex::new(Linkage { children: Children::new(), next: 0, runs: List::new() }),
             waiters: Lock::new(Queue::new()),
         })
     }
@@ -95,12 +99,12 @@ impl Inner {
     }
 
     /// Cancels this token alone, and returns the children that are left to cancel.
-    fn cancel(&self) -> Vec<Weak<Inner>> {
+    fn cancel(&self) -> Children {
         let mut wakes = Vec::new();
         let children = {
             let mut linked = self.linked.lock();
             if self.cancelled.swap(true, Ordering::AcqRel) {
-                return Vec::new();
+                return Children::new();
             }
             while let Some(run) = linked.runs.pop_front() {
                 // SAFETY: it was linked, and is not gone before its owner has had this lock.
@@ -114,14 +118,26 @@ impl Inner {
         woken.wake();
         children
     }
+
+    /// Leaves the parent, which forgets it.
+    fn leave(&mut self) -> Option<Arc<Inner>> {
+        let parent = self.parent.take()?;
+        // One that is cancelled has forgotten all of them.
+        if !parent.is_cancelled() {
+            let forgotten = parent.linked.lock().children.remove(&self.number);
+            // Without the lock: it may be the last that holds the memory.
+            drop(forgotten);
+        }
+        Some(parent)
+    }
 }
 
 /// One after the other: a line of parents that go at once may be longer than a stack.
 impl Drop for Inner {
     fn drop(&mut self) {
-        let mut next = self.parent.take();
+        let mut next = self.leave();
         while let Some(parent) = next {
-            next = Arc::into_inner(parent).and_then(|mut last| last.parent.take());
+            next = Arc::into_inner(parent).and_then(|mut last| last.leave());
         }
     }
 }
@@ -134,7 +150,7 @@ impl Token {
     /// assert!(!token.is_cancelled());
     /// ```
     pub fn new() -> Token {
-        Token(Inner::new(None))
+        Token(Inner::new(None, 0))
     }
 
     /// A token that is cancelled with this one, and can be cancelled without it. This one need not be kept
@@ -150,13 +166,11 @@ impl Token {
     /// ```
     pub fn child(&self) -> Token {
         let mut linked = self.0.linked.lock();
-        let child = Inner::new(Some(Arc::clone(&self.0)));
+        let number = linked.next;
+        let child = Inner::new(Some(Arc::clone(&self.0)), number);
         if !self.0.is_cancelled() {
-            if linked.children.len() >= linked.prune_at {
-                linked.children.retain(|child| child.strong_count() != 0);
-                linked.prune_at = (2 * linked.children.len()).max(FIRST_PRUNING);
-            }
-            linked.children.push(Arc::downgrade(&child));
+            linked.next += 1;
+            linked.children.insert(number, Arc::downgrade(&child));
         }
         Token(child)
     }
@@ -171,9 +185,10 @@ impl Token {
     /// assert_eq!(token.run(volt::thread::park), Err(Cancelled));
     /// ```
     pub fn cancel(&self) {
-        let mut left = self.0.cancel();
+        let mut left: Vec<_> = self.0.cancel().into_values().collect();
         while let Some(child) = left.pop() {
-            left.extend(child.upgrade().map(|child| child.cancel()).unwrap_or_default());
+            let children = child.upgrade().map(|child| child.cancel());
+            left.extend(children.into_iter().flat_map(Children::into_values));
         }
     }
 

@@ -46,6 +46,13 @@ fn runs_under_a_grandchild(token: Token) {
     runs(child.child());
 }
 
+/// They have gone when the cancel comes, or go as it comes to them.
+fn has_had_children(token: Token) {
+    drop(token.child());
+    drop(token.child().child());
+    waits(token);
+}
+
 /// Nobody has the token between them.
 fn runs_under_an_orphan(token: Token) {
     let grandchild = token.child().child();
@@ -71,6 +78,16 @@ fn two_who_run() {
 #[test]
 fn a_child_made_beside_it() {
     cancel_reaches(has_a_child, runs);
+}
+
+#[test]
+fn children_that_go() {
+    cancel_reaches(has_had_children, waits);
+}
+
+#[test]
+fn children_of_two_that_go() {
+    cancel_reaches(has_had_children, has_had_children);
 }
 
 #[test]
