@@ -31,17 +31,27 @@ pub(crate) struct Joiner {
     /// What the wait's result word says when the fiber's end has ended it.
     result: u32,
     /// Read and written under the join lock.
-    next: UnsafeCell<Option<NonNull<Joiner>>>,
+    place: UnsafeCell<Place>,
+}
+
+/// A joiner's neighbours; none while it is in no list.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    prev: Option<NonNull<Joiner>>,
+    next: Option<NonNull<Joiner>>,
 }
 
 impl Joiner {
     pub(crate) fn new(waiter: WaiterPtr, result: u32) -> Joiner {
-        Joiner { waiter, result, next: UnsafeCell::new(None) }
+        Joiner { waiter, result, place: UnsafeCell::new(Place::default()) }
     }
 }
 
-/// Those who wait for the fiber's end, the last one first. Locked by a joiner, and by the fiber as it
-/// ends.
+/// Those who wait for the fiber's end, in the order of their coming. Locked by a joiner, and by the fiber
+/// as it ends.
+///
+/// A ring, of which this is the first: a fiber's head has room for one word only, and the last one stands
+/// before the first.
 #[derive(Debug, Default)]
 pub(crate) struct Join(Option<NonNull<Joiner>>);
 
@@ -50,31 +60,53 @@ pub(crate) struct Join(Option<NonNull<Joiner>>);
 unsafe impl Send for Join {}
 
 impl Join {
+    /// Behind all others.
     fn push(&mut self, joiner: &Joiner) {
-        // SAFETY: not linked, or under this lock.
-        joiner.next.with_mut(|next| unsafe { *next = self.0 });
-        self.0 = Some(NonNull::from(joiner));
+        let joiner = NonNull::from(joiner);
+        let first = *self.0.get_or_insert(joiner);
+        // SAFETY: the joiner is alive and in no list, the others are linked. One that is alone is its own
+        // neighbour on either side.
+        unsafe {
+            let last = self.at(first, |place| place.prev.replace(joiner)).unwrap_or(joiner);
+            self.at(last, |place| place.next = Some(joiner));
+            self.at(joiner, |place| *place = Place { prev: Some(last), next: Some(first) });
+        }
     }
 
     fn pop(&mut self) -> Option<NonNull<Joiner>> {
         let first = self.0?;
-        // SAFETY: linked, so alive; under this lock.
-        self.0 = unsafe { first.as_ref() }.next.with(|next| unsafe { *next });
+        // SAFETY: linked, so alive.
+        self.remove(unsafe { first.as_ref() });
         Some(first)
     }
 
+    /// Nothing, if it is not linked.
     fn remove(&mut self, joiner: &Joiner) {
-        let others = std::mem::take(self);
-        let mut at = others.0;
-        while let Some(one) = at {
-            // SAFETY: as in `pop`.
-            let one = unsafe { one.as_ref() };
-            // SAFETY: as in `pop`.
-            at = one.next.with(|next| unsafe { *next });
-            if !std::ptr::eq(one, joiner) {
-                self.push(one);
-            }
+        let joiner = NonNull::from(joiner);
+        // SAFETY: alive, and in this list or in none.
+        let place = unsafe { self.at(joiner, std::mem::take) };
+        let Place { prev: Some(prev), next: Some(next) } = place else { return };
+        if next == joiner {
+            self.0 = None;
+            return;
         }
+        // SAFETY: neighbours of one that was linked.
+        unsafe {
+            self.at(prev, |place| place.next = Some(next));
+            self.at(next, |place| place.prev = Some(prev));
+        }
+        if self.0 == Some(joiner) {
+            self.0 = Some(next);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The joiner is alive, and in this list or in none.
+    #[inline(always)]
+    unsafe fn at<R>(&mut self, joiner: NonNull<Joiner>, f: impl FnOnce(&mut Place) -> R) -> R {
+        // SAFETY: by the caller; who has `self` to change has the join lock.
+        unsafe { joiner.as_ref().place.with_mut(|place| f(&mut *place)) }
     }
 
     /// Takes all joiners out and ends their waits.
@@ -267,5 +299,32 @@ unsafe fn drop_finished(fiber: FiberPtr) {
     unsafe {
         drop_left_result(fiber);
         release_block(fiber);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::fiber::ThreadBlock;
+
+    /// Several selects on a shared handle, any of which leaves early.
+    #[test]
+    fn joiners_stay_in_the_order_of_their_coming_when_others_leave() {
+        let thread = ThreadBlock::new();
+        let joiners: [_; 6] =
+            std::array::from_fn(|n| Joiner::new(WaiterPtr::of_thread(&thread), n as u32));
+        for leaving in [&[][..], &[2], &[0], &[5], &[0, 5], &[3, 1, 4], &[5, 4, 3, 2, 1, 0]] {
+            let mut join = Join::default();
+            joiners.iter().for_each(|joiner| join.push(joiner));
+            // The second time it is in no list.
+            for &n in leaving.iter().chain(leaving) {
+                join.remove(&joiners[n]);
+            }
+            let left = std::iter::from_fn(|| join.pop());
+            // SAFETY: the joiners live to the end of the test.
+            let left: Vec<_> = left.map(|one| unsafe { one.as_ref() }.result as usize).collect();
+            let expected: Vec<_> = (0..6).filter(|n| !leaving.contains(n)).collect();
+            assert_eq!(left, expected, "{leaving:?} have left");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Cases against each other: one effect, the others untouched; order, fairness, cancel, misuse.
 
-use crate::common::waits::until_true;
+use crate::common::waits::{until_true, until_waits};
 use crate::common::{LONG, until, within};
 use crate::helpers::{Numbers, Probe, everywhere};
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use volt::cancel::{Cancelled, Token};
 use volt::channel::{Case, Receiver, Select, Waiter, bounded, select, unbounded};
-use volt::runtime::{Builder, Handle};
+use volt::runtime::{Builder, Handle, JoinHandle};
 use volt::sync::{Event, Notify};
 
 #[test]
@@ -153,6 +153,54 @@ fn the_same_case_twice_and_in_two_selects_at_once() {
         drop(go_on);
         volt::blocking(|| until("three selects", || selected.load(Ordering::SeqCst) == 3));
         assert!(Arc::into_inner(fiber).unwrap().join().unwrap());
+    });
+}
+
+/// Some of them have been at something else meanwhile, and stand behind the others then.
+#[test]
+fn those_who_wait_for_the_same_fiber_go_on_in_the_order_of_their_coming() {
+    const SELECTS: usize = 8;
+    within(LONG, || {
+        // From outside they are woken one behind the other; a worker's own last wake would run first.
+        let outside = Builder::new().workers(1).build().unwrap();
+        Builder::new_current_thread().build().unwrap().run(|| {
+            let (go_on, stays) = unbounded::<()>();
+            let fiber = Arc::new(outside.go(move || stays.recv().is_err()));
+            let (told, order) = unbounded();
+            let (waiting, is_waiting) = unbounded();
+            let others = [(); SELECTS].map(|()| unbounded::<()>());
+            let selects = |n: usize| {
+                let (fiber, hears) = (Arc::clone(&fiber), others[n].1.clone());
+                let (told, waiting) = (told.clone(), waiting.clone());
+                volt::go(move || {
+                    let mut waits = true;
+                    while waits {
+                        waiting.send(n).unwrap();
+                        select! {
+                            wait(*fiber) -> () => waits = false,
+                            recv(hears) -> _ => {}
+                        }
+                    }
+                    told.send(n).unwrap();
+                })
+            };
+            let until_it_waits = |n, fiber: &JoinHandle<()>| {
+                assert_eq!(is_waiting.recv(), Ok(n));
+                until_waits("select", fiber);
+            };
+            let fibers = std::array::from_fn::<_, SELECTS, _>(|n| {
+                let fiber = selects(n);
+                until_it_waits(n, &fiber);
+                fiber
+            });
+            for n in [3, 6] {
+                others[n].0.send(()).unwrap();
+                until_it_waits(n, &fibers[n]);
+            }
+            drop(go_on);
+            assert_eq!(order.iter().take(SELECTS).collect::<Vec<_>>(), [0, 1, 2, 4, 5, 7, 3, 6]);
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
     });
 }
 
