@@ -61,6 +61,7 @@ fn what_fibers_allocate() {
     so_does_what_a_run_of_a_current_thread_runtime_leaves();
     a_channel_gives_back_what_a_backlog_needed();
     a_token_forgets_a_child_when_it_goes();
+    channels_that_were_behind_once_keep_nothing();
 }
 
 fn a_fiber_is_one_allocation_and_its_end_none() {
@@ -307,4 +308,25 @@ fn a_token_forgets_a_child_when_it_goes() {
     }
     drop(left);
     assert!(kept() <= 4 << 10, "{} bytes are kept for nobody", kept());
+}
+
+fn channels_that_were_behind_once_keep_nothing() {
+    const CHANNELS: usize = 100;
+    let before = IN_USE.load(Ordering::SeqCst);
+    let channels: Vec<_> = (0..CHANNELS)
+        .map(|n| {
+            let (s, r) = volt::channel::unbounded::<[u64; 4]>();
+            (0..1000).for_each(|i| s.send([i; 4]).unwrap());
+            // By one that waits no time, and by one that does not wait.
+            if n % 2 == 0 {
+                while r.recv_timeout(Duration::ZERO).is_ok() {}
+            } else {
+                while r.try_recv().is_ok() {}
+            }
+            (s, r)
+        })
+        .collect();
+    let kept = (IN_USE.load(Ordering::SeqCst) - before) / CHANNELS;
+    assert!(kept <= 2 << 10, "{kept} bytes are kept by each");
+    drop(channels);
 }

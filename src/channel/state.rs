@@ -151,8 +151,8 @@ impl<T, W: Party> State<T, W> {
         if unsafe { self.receive_quietly(to) } {
             return Some(Received::Done);
         }
-        // Where there are places, who waits to send has found none free.
-        (self.queue.is_empty() && self.capacity != 0).then(|| self.nothing())
+        // Where there are places, who waits to send has found none free. Memory is given up by the loud way.
+        (self.queue.is_quietly_empty() && self.capacity != 0).then(|| self.nothing())
     }
 
     /// Sends the message in `from`, or leaves it there.
@@ -217,7 +217,8 @@ impl<T, W: Party> State<T, W> {
         self.nothing()
     }
 
-    fn nothing(&self) -> Received {
+    fn nothing(&mut self) -> Received {
+        self.queue.found_empty();
         if self.disconnected { Received::Disconnected } else { Received::Empty }
     }
 
@@ -369,9 +370,7 @@ impl<T, W: Party> State<T, W> {
     }
 
     fn hand_over(&mut self, message: Option<T>, wakes: &mut Wakes<W::Wake>) {
-        let Some(node) = self.collecting.pop_front() else {
-            return self.handed.push_back(message);
-        };
+        let Some(node) = self.collecting.pop_front() else { return self.handed.push_back(message) };
         let end = if message.is_some() { End::Done } else { End::Look };
         // SAFETY: just popped, under the lock; the slot is empty room for a message.
         let closed = unsafe {

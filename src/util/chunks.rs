@@ -2,6 +2,15 @@
 //!
 //! A growing ring copies all that it holds each time, for milliseconds where that is a million, and under
 //! its owner's lock; and it stays as large as it ever was.
+//!
+//! All pieces but the first go as they empty. The first one, if it is large, goes when the queue is [found
+//! empty](Chunks::found_empty): at once if the last one that went so is long gone, and else after [`SPARED`] times. So
+//! a channel that was behind once keeps nothing, though it is never used again but to wait; a stream that fills and
+//! empties all the time allocates once in so many fills; and light use gives a large piece up after so many waits.
+//! What went has been filled more than half, or follows on pieces that were full: the messages share its cost.
+//!
+//! What stays at worst: a small piece; one large one where the queue fell behind twice within that many times and is
+//! not asked again, or where nobody asks when it is empty, or where it never is.
 
 use super::piece::Piece;
 use std::collections::VecDeque;
@@ -15,8 +24,14 @@ pub(crate) struct Chunks<T> {
     rest: VecDeque<Piece<T>>,
     /// How many are in `rest`.
     behind: usize,
+    /// So many more times a large first piece stays when the queue is found empty.
+    spared: usize,
 }
 
+/// A piece of more bytes is large.
+const SMALL: usize = 1 << 10;
+/// How often a large piece stays, after another one went. With each it takes a wait, or at least the lock.
+const SPARED: usize = 64;
 /// So many pieces are worth a list that grew for them.
 const LIST_KEPT: usize = 64;
 
@@ -31,7 +46,7 @@ impl<T> Chunks<T> {
     };
 
     pub(crate) fn new() -> Chunks<T> {
-        Chunks { first: Piece::new(), rest: VecDeque::new(), behind: 0 }
+        Chunks { first: Piece::new(), rest: VecDeque::new(), behind: 0, spared: 0 }
     }
 
     #[inline]
@@ -117,6 +132,36 @@ impl<T> Chunks<T> {
         value
     }
 
+    /// Empty, and to find it so changes nothing.
+    #[inline(always)]
+    pub(crate) fn is_quietly_empty(&self) -> bool {
+        self.is_empty() && !self.minds_empty()
+    }
+
+    #[inline(always)]
+    fn minds_empty(&self) -> bool {
+        self.spared != 0 || self.first.bytes() > SMALL
+    }
+
+    /// Somebody wanted one, and there is none.
+    #[inline]
+    pub(crate) fn found_empty(&mut self) {
+        debug_assert!(self.is_empty(), "something is in it");
+        if self.minds_empty() {
+            self.shrink();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self) {
+        if self.spared == 0 {
+            *self = Chunks { spared: SPARED, ..Chunks::new() };
+        } else {
+            self.spared -= 1;
+        }
+    }
+
     /// Something may have been taken out.
     #[inline]
     fn go_on(&mut self) {
@@ -199,20 +244,70 @@ mod tests {
         }
     }
 
-    #[test]
-    fn it_keeps_one_piece() {
-        const MOST: usize = Chunks::<u64>::MOST;
-        const MANY: u64 = if cfg!(miri) { 20_000 } else { 1_000_000 };
-        let mut chunks = Chunks::new();
-        for n in 0..MANY {
+    fn push_all(chunks: &mut Chunks<u64>, count: u64) {
+        for n in 0..count {
             // SAFETY: plain numbers may be moved as often as one likes.
             unsafe { chunks.push_from(&raw const n) };
         }
+    }
+
+    /// Takes all, until it is found empty.
+    fn drain(chunks: &mut Chunks<u64>) {
+        while chunks.pop_front().is_some() {}
+        chunks.found_empty();
+    }
+
+    #[test]
+    fn memory_goes_back_as_it_empties() {
+        const MOST: usize = Chunks::<u64>::MOST;
+        const MANY: u64 = if cfg!(miri) { 20_000 } else { 1_000_000 };
+        let mut chunks = Chunks::new();
+        push_all(&mut chunks, MANY);
         assert!(room(&chunks) < MANY as usize + 2 * MOST);
         for n in 0..MANY {
             assert_eq!(chunks.pop_front(), Some(n));
             assert!(room(&chunks) < chunks.len() + 2 * MOST);
         }
         assert!(chunks.pop_front().is_none() && chunks.rest.capacity() <= LIST_KEPT);
+        chunks.found_empty();
+        assert_eq!((room(&chunks), chunks.rest.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn a_stream_keeps_its_piece_for_many_fills() {
+        let mut chunks = Chunks::new();
+        let mut gone = 0;
+        for _ in 0..10 * (SPARED + 1) {
+            push_all(&mut chunks, 200);
+            drain(&mut chunks);
+            gone += usize::from(room(&chunks) == 0);
+        }
+        assert_eq!(gone, 10);
+    }
+
+    #[test]
+    fn light_use_gives_a_large_piece_up() {
+        let mut chunks = Chunks::new();
+        for _ in 0..2 {
+            push_all(&mut chunks, 1000);
+            drain(&mut chunks);
+        }
+        assert_eq!(room(&chunks), 1024);
+        // As where each message is handed to one that waits.
+        (0..SPARED).for_each(|_| chunks.found_empty());
+        assert_eq!(room(&chunks), 0);
+        // And the next backlog, after more of that, at once.
+        (0..SPARED).for_each(|_| chunks.found_empty());
+        push_all(&mut chunks, 1000);
+        drain(&mut chunks);
+        assert_eq!(room(&chunks), 0);
+    }
+
+    #[test]
+    fn a_small_piece_stays() {
+        let mut chunks = Chunks::new();
+        push_all(&mut chunks, 128);
+        drain(&mut chunks);
+        assert_eq!(room(&chunks), 128);
     }
 }

@@ -43,6 +43,11 @@ impl<T> Piece<T> {
         self.len == 0
     }
 
+    #[inline(always)]
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.places)
+    }
+
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         self.places.len()
