@@ -9,7 +9,7 @@
 //!   few a second would not do: within an hour they are many. A lock that is biased and not used keeps its place, and
 //!   those that come later do without.
 //! - After each heavy fence nobody is given a bias for [`REST`], and these times add up. So heavy fences are about a
-//!   hundredth of the processors' time at most, however many locks there are.
+//!   twentieth of a processor's time at most, however many locks there are.
 //!
 //! A lock asks at the end of a streak, so once in some hundred turns at most. Hints, upon which every decision is
 //! sound.
@@ -20,7 +20,7 @@ use super::sync::hint::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 pub(super) const MOST: u32 = 1024;
-pub(super) const REST: Duration = Duration::from_millis(1);
+pub(super) const REST: Duration = Duration::from_micros(200);
 /// That many biases can end at once, and some more.
 const LONGEST: u64 = 2 * MOST as u64 * in_stamps(REST);
 
