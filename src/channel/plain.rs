@@ -11,7 +11,6 @@ use super::error::{RecvTimeoutError, SendTimeoutError};
 use super::node::{End, Side, Wakes};
 use super::state::{Received, Sent, State};
 use crate::cancel;
-use crate::fiber;
 use crate::park::{self, Outcome, WaiterPtr};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Caller, Held};
@@ -53,11 +52,13 @@ impl<T> Core<T> {
         park::charge_who_gives(got, self.address())
     }
 
-    /// As `charge`; but a send that never waits lets nobody run either: its caller may hold what no wait may be held
-    /// over. What that would be charged for is left to its next wait.
+    /// As `charge`, but a send that never waits makes no way for others.
     #[inline(always)]
     fn charge_send(&self) -> Caller {
-        if self.capacity().is_none() { fiber::caller() } else { self.charge(RECEIVE) }
+        match self.capacity() {
+            Some(_) => self.charge(RECEIVE),
+            None => park::charge_without_yield(),
+        }
     }
 
     fn send_large(&self, message: T, deadline: Option<Moment>) -> Result<(), SendTimeoutError<T>> {

@@ -133,6 +133,12 @@ impl Seat {
         self.earlier.get().wrapping_add(LEG).wrapping_sub(self.operations.get())
     }
 
+    /// One more operation of a fiber that has none left. True once a leg's are not counted yet.
+    pub(crate) fn overdraw(&self) -> bool {
+        self.earlier.set(self.earlier.get().wrapping_add(1));
+        self.charged() >= LEG
+    }
+
     /// The same, which are counted with this.
     pub(crate) fn take_charged(&self) -> u32 {
         let charged = self.charged();

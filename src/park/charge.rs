@@ -54,6 +54,26 @@ pub(crate) fn charge_who_gives(got: &'static str, object: usize) -> Caller {
     charge_unless(|fiber| unsafe { fiber.forget_wait(got, object) })
 }
 
+/// Charges the caller for an operation that never waits, and lets nobody else run either: who does so may hold what no
+/// wait may be held over. One without operations left makes way before the next that can wait; meanwhile his are
+/// counted, or he would seem to stand still.
+#[inline]
+pub(crate) fn charge_without_yield() -> Caller {
+    let seat = fiber::seat();
+    // SAFETY: valid until the next switch; none comes here.
+    if let Some(seat) = unsafe { seat.as_ref() } {
+        if seat.current().is_some() {
+            if seat.operations() != 0 || goes_on(seat) {
+                seat.charge();
+            } else if seat.overdraw() {
+                scheduler::count_leg();
+            }
+        }
+    }
+    // SAFETY: as `fiber::caller`; there was no switch.
+    unsafe { Caller::of(seat) }
+}
+
 /// `let_through` is asked of a fiber that has no operations left.
 #[inline]
 fn charge_unless(let_through: impl FnOnce(FiberPtr) -> bool) -> Caller {

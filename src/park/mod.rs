@@ -33,7 +33,9 @@ pub(crate) use crate::scheduler::{Destination, wake};
 pub use blocking::blocking;
 pub(crate) use blocking::pinned;
 pub(crate) use borrowers::{check_wait, may_wait, wait_for_borrowers};
-pub(crate) use charge::{charge, charge_current, charge_for, charge_who_gives, try_charge};
+pub(crate) use charge::{
+    charge, charge_current, charge_for, charge_who_gives, charge_without_yield, try_charge,
+};
 pub(crate) use limits::{bound, interrupts, is_any_scope_over};
 pub(crate) use patience::{Patience, comes_soon, linger, running, spin, spin_on_fiber};
 

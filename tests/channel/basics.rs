@@ -45,6 +45,29 @@ fn a_send_without_a_bound_lets_nobody_else_run() {
     });
 }
 
+/// But not for as long as he has something to pass on, whichever of the two comes when his budget is used up.
+#[test]
+fn who_receives_between_such_sends_lets_others_run() {
+    within(LONG, || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        for first in [0, 1] {
+            runtime.run(|| {
+                let ((s, r), (out, _keeps)) = (unbounded(), unbounded());
+                (0..50_000).for_each(|i| s.send(i).unwrap());
+                // A budget begins with a dispatch.
+                volt::sleep(ms(1));
+                let turn = Arc::new(AtomicUsize::new(0));
+                let theirs = Arc::clone(&turn);
+                let other = volt::go(move || theirs.store(1, Ordering::SeqCst));
+                (0..first).for_each(|i| out.send(i).unwrap());
+                (0..50_000).for_each(|_| out.send(r.recv().unwrap()).unwrap());
+                assert_eq!(turn.load(Ordering::SeqCst), 1, "it had no turn, {first}");
+                other.join().unwrap();
+            });
+        }
+    });
+}
+
 #[test]
 fn messages_come_in_order() {
     everywhere(|one, two| {
