@@ -49,7 +49,8 @@ pub(super) struct Sites {
     most_runs: usize,
     /// The [`bit`]s of the suspect sites; a copy of what is in `inner`.
     suspects: AtomicU64,
-    /// Some of them may become flagged, or not suspect any more, at the next look; a copy too.
+    /// Some of them may become flagged, or not suspect any more, at the next look, or some run be found stuck; a copy
+    /// too.
     changing: AtomicBool,
     inner: Mutex<Inner>,
 }
@@ -66,6 +67,8 @@ struct Inner {
     /// Fibers of suspect sites that run in blocking mode now.
     runs: Vec<Run>,
     next_run: u64,
+    /// The supervisor's, as of its last look.
+    period: Duration,
 }
 
 #[derive(Debug)]
@@ -76,7 +79,7 @@ struct Record {
     blocked: u64,
     started: u64,
     /// When those were halved last.
-    halved: Moment,
+    halved: Option<Moment>,
     /// Workers that are stalled by one of its fibers which is stuck. Below zero for a moment where a worker is back
     /// before the supervisor has told of its stall.
     stuck: isize,
@@ -175,7 +178,9 @@ impl Sites {
         let suspects = inner.known.iter().filter(|record| record.suspect);
         let bits = suspects.fold(0, |bits, record| bits | bit(record.site));
         self.suspects.store(bits, Ordering::Relaxed);
-        let changing = inner.known.iter().any(|record| record.suspect && record.flagged.is_none());
+        let clears = |record: &Record| record.suspect && record.flagged.is_none();
+        let changing =
+            inner.known.iter().any(clears) || inner.runs.iter().any(Run::is_to_be_looked_at);
         self.changing.store(changing, Ordering::Relaxed);
         result
     }
@@ -211,7 +216,10 @@ impl Sites {
         now: Moment,
     ) -> Option<u64> {
         self.change(|inner| {
-            inner.record(site).started += u64::from(fresh);
+            let each = HALVED * inner.period;
+            let record = inner.record(site);
+            record.halve(now, each);
+            record.started += u64::from(fresh);
             if inner.runs.len() >= self.most_runs {
                 return None;
             }
@@ -243,6 +251,7 @@ impl Sites {
         let looked_at: Vec<_> = long.map(|(run, thread)| (run, blocks(thread))).collect();
         self.change(|inner| {
             looked_at.into_iter().for_each(|(run, blocks)| inner.run_stalls(run, blocks));
+            inner.period = period;
             let Inner { known, runs, .. } = inner;
             for record in known.iter_mut().filter(|record| record.suspect) {
                 let stuck = runs.iter().any(|run| run.stuck && run.site == record.site);
@@ -254,8 +263,7 @@ impl Sites {
     /// Some of those that have lasted for `period` and may be stuck.
     fn long_runs(&self, now: Moment, period: Duration) -> Vec<(u64, OsThread)> {
         let inner = self.inner.lock();
-        let is_long =
-            |run: &&Run| !run.stuck && run.looks < LOOKS && now.since(run.since) >= period;
+        let is_long = |run: &&Run| run.is_to_be_looked_at() && now.since(run.since) >= period;
         let long = inner.runs.iter().filter(is_long).take(AT_A_TIME);
         long.map(|run| (run.id, run.thread)).collect()
     }
@@ -280,7 +288,7 @@ impl Inner {
                 stalls: 0,
                 blocked: 0,
                 started: 0,
-                halved: Moment::PAST,
+                halved: None,
                 stuck: 0,
                 suspect: false,
                 flagged: None,
@@ -319,6 +327,13 @@ impl Inner {
     }
 }
 
+impl Run {
+    /// Once it lasts for long.
+    fn is_to_be_looked_at(&self) -> bool {
+        !self.stuck && self.looks < LOOKS
+    }
+}
+
 impl Record {
     /// A worker is stalled by one of its fibers that is stuck.
     fn blocks(&mut self, enabled: bool) {
@@ -350,11 +365,12 @@ impl Record {
     }
 
     fn halve(&mut self, now: Moment, each: Duration) {
-        let times = now.since(self.halved).as_nanos() / each.as_nanos().max(1);
+        let since = *self.halved.get_or_insert(now);
+        let times = now.since(since).as_nanos().checked_div(each.as_nanos()).unwrap_or(0);
         if times > 0 {
             let times = times.min(63) as u32;
             (self.started, self.blocked) = (self.started >> times, self.blocked >> times);
-            self.halved = now;
+            self.halved = Some(now);
         }
     }
 }

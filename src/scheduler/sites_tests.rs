@@ -259,3 +259,34 @@ fn no_more_run_in_blocking_mode_than_may() {
     sites.end(first);
     begin(&sites, here, at(1));
 }
+
+/// By how many of its runs are stuck a flagged site is judged.
+#[test]
+fn runs_of_a_flagged_site_are_looked_at_until_it_is_known() {
+    let (sites, here) = (sites(), Location::caller());
+    let (_, now) = half_of_them_stuck(&sites, here, ENOUGH, 0);
+    assert!(!sites.wants_a_look());
+    for (blocks, looks) in [(true, 1), (false, LOOKS)] {
+        let run = begin(&sites, here, at(now));
+        for _ in 0..looks {
+            assert!(sites.wants_a_look(), "{blocks}");
+            sites.look(at(now + 100), PERIOD, |_| blocks);
+        }
+        assert!(!sites.wants_a_look(), "{blocks}");
+        sites.end(run);
+    }
+}
+
+/// Hundreds may begin before the supervisor looks for the first time.
+#[test]
+fn those_that_began_before_the_first_look_are_counted() {
+    let (sites, here) = (sites(), Location::caller());
+    let years = 40 * 365 * 86_400_000;
+    sites.stalled(here, true);
+    let begins = |fibers, now| (0..fibers).for_each(|_| _ = begin(&sites, here, at(now)));
+    begins(400, years);
+    sites.look(at(years + 1), PERIOD, |_| true);
+    begins(ENOUGH, years + 2);
+    (100..103).for_each(|later| sites.look(at(years + later), PERIOD, |_| true));
+    assert!(!sites.report()[0].flagged, "{:?}", sites.inner.lock().known);
+}
