@@ -7,7 +7,8 @@
 //! empty](Chunks::found_empty): at once if the last one that went so is long gone, and else after [`SPARED`] times. So
 //! a channel that was behind once keeps nothing, though it is never used again but to wait; a stream that fills and
 //! empties all the time allocates once in so many fills; and light use gives a large piece up after so many waits.
-//! What went has been filled more than half, or follows on pieces that were full: the messages share its cost.
+//! What went has been filled more than half, or follows on pieces that were full: the messages share its cost. (Or it
+//! has the least that a piece has, of messages of hundreds of bytes.)
 //!
 //! What stays at worst: a small piece; one large one where the queue fell behind twice within that many times and is
 //! not asked again, or where nobody asks when it is empty, or where it never is.
