@@ -158,7 +158,8 @@ fn stuck_in<T: Send + Sync + 'static>(reason: &'static str, object: T, body: fn(
         assert_eq!(fiber.waits_for, Some(reason));
         assert!(fiber.waiting >= LOOKS_AFTER && fiber.waiting < LONG, "{fiber}");
         // In the line below that of the one that joins it.
-        let joiner = deadlock.fibers.iter().find(|fiber| fiber.name.is_none()).unwrap();
+        let joiner =
+            deadlock.fibers.iter().find(|fiber| fiber.name.as_deref() != Some("stuck")).unwrap();
         assert_eq!((joiner.waits_for, joiner.object != 0), (Some("join"), true));
         let site = (joiner.site.file(), joiner.site.line() + 1);
         assert_eq!((fiber.site.file(), fiber.site.line()), site);
