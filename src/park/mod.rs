@@ -289,11 +289,12 @@ fn check_stack(fiber: FiberPtr, reason: &str) {
 
 #[inline(always)]
 fn is_on_stack(fiber: FiberPtr) -> bool {
-    let (here, size) = (0u8, fiber.size);
+    let place = 0u8;
+    let (here, size) =
+        (primitives::stack_pointer().unwrap_or((&raw const place).addr()), fiber.size);
     // SAFETY: the calling fiber's own, on which it runs unless a handler interrupted it. It knows its size
     // too, in a line of the cache that nothing else here needs.
-    unsafe { fiber.stack() }
-        .is_some_and(|stack| size.holds(stack.addr().get(), (&raw const here).addr()))
+    unsafe { fiber.stack() }.is_some_and(|stack| size.holds(stack.addr().get(), here))
 }
 
 #[cold]

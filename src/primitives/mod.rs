@@ -175,3 +175,19 @@ pub(crate) fn prefetch_for_write<T>(place: *const T) {
     #[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
     let _ = place;
 }
+
+/// Where the address of a local does not say on which stack it is: AddressSanitizer keeps some of them on its heap.
+#[inline(always)]
+pub(crate) fn stack_pointer() -> Option<usize> {
+    #[cfg(all(volt_asan, target_arch = "x86_64"))]
+    {
+        let pointer;
+        // SAFETY: reads a register.
+        unsafe {
+            std::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+        }
+        Some(pointer)
+    }
+    #[cfg(not(all(volt_asan, target_arch = "x86_64")))]
+    None
+}
