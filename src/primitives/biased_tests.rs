@@ -1,6 +1,6 @@
 //! How who waits knows how long to stay away, and what a bias that was taken leaves behind.
 
-use super::super::biases::{MOST, REST};
+use super::super::biases::{MOST, REST, without_limits};
 use super::*;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +22,13 @@ fn bias(lock: &BiasedLock<()>) -> usize {
 fn has_debtor(lock: &BiasedLock<()>) -> bool {
     // SAFETY: the caller's promise.
     lock.raw.history.with_mut(|history| unsafe { (*history).debtor != NOBODY })
+}
+
+/// This thread by that seat, where biases are.
+fn owner(seat: &usize) -> Option<Caller> {
+    asymmetric::register();
+    // SAFETY: this thread's, as long as the test.
+    asymmetric::is_light().then(|| unsafe { Caller::of(seat) })
 }
 
 /// What is found for a lock is known to whoever comes.
@@ -66,7 +73,7 @@ fn turns_are_counted() {
     assert_eq!(turns_after(first, 1), 1);
     assert_eq!(turns_after(second, 7), 8);
     if asymmetric::is_light() {
-        becomes_biased(&lock, second);
+        without_limits(|| _ = turns_after(second, 2 * STREAK));
         assert_eq!(turns_after(first, 1), u16::MAX);
     }
 }
@@ -86,22 +93,19 @@ fn who_came_again_is_in_no_debt() {
         (0..times).for_each(|_| drop(lock.lock(caller)));
         bias(&lock)
     };
-    becomes_biased(&lock, first);
-    assert_eq!(comes(second, 2 * LONG_STREAK), NOBODY, "the first may still come in");
-    assert_eq!(comes(first, 1), NOBODY);
-    becomes_biased(&lock, second);
+    without_limits(|| {
+        assert_eq!(comes(first, 2 * STREAK), first.0);
+        assert_eq!(comes(second, 2 * LONG_STREAK), NOBODY, "the first may still come in");
+        assert_eq!(comes(first, 1), NOBODY);
+        assert_eq!(comes(second, 2 * LONG_STREAK), second.0);
+    });
 }
 
 /// Who comes to many locks of another's in a row pays for few of them, and afterwards the others earn that first.
 #[test]
 fn of_many_locks_few_have_to_be_revoked() {
-    asymmetric::register();
-    if !asymmetric::is_light() {
-        return;
-    }
-    let seats = [0_usize; 1];
-    // SAFETY: this thread's, all the time.
-    let owner = unsafe { Caller::of(&raw const seats[0]) };
+    let seat = 0;
+    let Some(owner) = owner(&seat) else { return };
     let comes = |lock: &BiasedLock<()>| (0..2 * STREAK).for_each(|_| drop(lock.lock(owner)));
     let locks: Vec<_> = (0..4 * MOST).map(|_| BiasedLock::new(())).collect();
     becomes_biased(&locks[0], owner);
@@ -119,12 +123,7 @@ fn of_many_locks_few_have_to_be_revoked() {
 /// One that goes with its lock may be had by another one.
 #[test]
 fn a_lock_that_goes_leaves_its_bias_to_others() {
-    asymmetric::register();
-    if !asymmetric::is_light() {
-        return;
-    }
-    let seats = [0_usize; 1];
-    // SAFETY: this thread's, all the time.
-    let owner = unsafe { Caller::of(&raw const seats[0]) };
+    let seat = 0;
+    let Some(owner) = owner(&seat) else { return };
     (0..2 * MOST).for_each(|_| becomes_biased(&BiasedLock::new(()), owner));
 }

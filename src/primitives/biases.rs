@@ -40,8 +40,7 @@ impl Biases {
 
     /// May a lock be biased? Then it is counted, until its bias [`ends`](Self::ends).
     pub(super) fn give(&self) -> bool {
-        let gives =
-            cfg!(loom) || self.given.load(Relaxed) < MOST && self.left_of_rest(stamp()) == 0;
+        let gives = is_free() || self.given.load(Relaxed) < MOST && self.left_of_rest(stamp()) == 0;
         if gives {
             self.given.fetch_add(1, Relaxed);
         }
@@ -67,6 +66,30 @@ impl Biases {
             _ => 0,
         }
     }
+}
+
+/// A model, or a test that counts turns, is the only one there.
+#[cfg(any(loom, not(test)))]
+const fn is_free() -> bool {
+    cfg!(loom)
+}
+
+/// The threads of such tests.
+#[cfg(all(test, not(loom)))]
+static FREE: std::sync::Mutex<Vec<std::thread::ThreadId>> = std::sync::Mutex::new(Vec::new());
+
+#[cfg(all(test, not(loom)))]
+fn is_free() -> bool {
+    FREE.lock().unwrap().contains(&std::thread::current().id())
+}
+
+/// `test` has as many biases on this thread as it asks for, whatever others of the process have.
+#[cfg(all(test, not(loom)))]
+pub(super) fn without_limits(test: impl FnOnce()) {
+    let me = std::thread::current().id();
+    FREE.lock().unwrap().push(me);
+    test();
+    FREE.lock().unwrap().retain(|thread| *thread != me);
 }
 
 #[cfg(all(test, not(loom)))]

@@ -229,6 +229,7 @@ fn threads(runtime: &Runtime) {
 fn quiet(runtime: &Runtime) {
     let fiber = runtime.go(volt::thread::park);
     until_waits_on(runtime.handle(), "park", &fiber);
+    assert_eq!(runtime.handle().fibers(10).len(), 1);
     until("the stacks of `many` have given their memory back", || {
         let stacks = volt::metrics::stacks();
         stacks.pooled == 0 && stacks.trimmed >= 100
