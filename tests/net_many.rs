@@ -8,8 +8,10 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use volt::JoinHandle;
+use volt::channel::{self, Receiver};
 use volt::net::{TcpListener, TcpStream};
-use volt::runtime::Runtime;
+use volt::runtime::{Handle, Runtime};
 
 fn runtimes() -> [Runtime; 4] {
     [current_thread(), workers(1), workers(2), workers(4)]
@@ -67,6 +69,74 @@ fn each_connection_is_accepted_once_and_nobody_is_left_behind() {
                 }
             }
             assert_eq!(seen, made);
+        });
+    }
+}
+
+/// So many fibers that accept, until the listener says no more, and tell of each connection.
+fn acceptors(
+    count: usize,
+    listener: &Arc<TcpListener>,
+) -> (Vec<JoinHandle<std::io::Error>>, Receiver<TcpStream>) {
+    let (accepted, connections) = channel::unbounded();
+    let accept = |_| {
+        let (listener, accepted) = (Arc::clone(listener), accepted.clone());
+        volt::go(move || {
+            loop {
+                match listener.accept() {
+                    Ok((stream, _)) => accepted.send(stream).unwrap(),
+                    Err(error) => return error,
+                }
+            }
+        })
+    };
+    ((0..count).map(accept).collect(), connections)
+}
+
+#[test]
+fn a_connection_wakes_few_of_many_acceptors() {
+    const CONNECTIONS: u64 = 200;
+    for runtime in runtimes() {
+        let _watch = Watchdog::new("idle acceptors");
+        runtime.run(|| {
+            let (listener, address) = listen();
+            let (acceptors, connections) = acceptors(64, &Arc::new(listener));
+            let connect = || {
+                let near = TcpStream::connect(address).unwrap();
+                let far = connections.recv().unwrap();
+                assert_eq!(far.peer_addr().unwrap(), near.local_addr().unwrap());
+            };
+            let dispatches = || Handle::current().stats().total.dispatched;
+            // So that all are registered and wait.
+            connect();
+            let before = dispatches();
+            (0..CONNECTIONS).for_each(|_| connect());
+            let each = (dispatches() - before) / CONNECTIONS;
+            // Who accepts, to whom it passes on, and the client's.
+            assert!(each <= 8, "{each} dispatches for a connection");
+            for acceptor in acceptors {
+                acceptor.cancel();
+                assert!(volt::cancel::is_cancelled(&acceptor.join().unwrap()));
+            }
+        });
+    }
+}
+
+#[test]
+fn the_end_of_a_listener_reaches_all_acceptors() {
+    for runtime in runtimes() {
+        let _watch = Watchdog::new("the end of a listener");
+        runtime.run(|| {
+            let (listener, address) = listen();
+            let listener = Arc::new(listener);
+            let (acceptors, connections) = acceptors(16, &listener);
+            let _near = TcpStream::connect(address).unwrap();
+            connections.recv().unwrap();
+            rustix::net::shutdown(&*listener, rustix::net::Shutdown::Read).unwrap();
+            for acceptor in acceptors {
+                let error = acceptor.join().unwrap();
+                assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+            }
         });
     }
 }

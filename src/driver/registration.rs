@@ -5,6 +5,7 @@ use super::slot::{
     Direction, IoNode, READ_CLOSED, READ_READY, Readiness, Slot, URGENT, WRITE_CLOSED, WRITE_READY,
 };
 use super::slots::SlotKey;
+use crate::fiber::Wake;
 use crate::primitives::sync::Arc;
 use mio::event::Event;
 use std::os::fd::RawFd;
@@ -79,6 +80,11 @@ impl Registration {
     #[must_use]
     pub(crate) fn enqueue(&self, direction: Direction, node: Pin<&mut IoNode>) -> bool {
         self.slot().enqueue(direction, node)
+    }
+
+    /// After an operation that serves one: whoever is to be woken, to see whether there is more.
+    pub(crate) fn pass_on(&self) -> Option<Wake> {
+        self.slot().pass_on()
     }
 
     /// Does anybody wait?

@@ -10,8 +10,15 @@
 //!
 //! A waiter links its node under the lock and looks at the word again there. The poller sets the
 //! word first and takes the lock after: either the waiter sees the bit, or the poller sees the node.
+//!
+//! Of those who wait to accept an event wakes one, for a connection serves one (unless it says that the peer is gone,
+//! as after a shutdown, which serves all). While the bit is set and nodes are linked, somebody is therefore on the way:
+//! whom the event woke, or whom they passed it on to. Who is on the way tries, and either clears the bit, having seen
+//! that there is no connection, or returns, and passes on (`pass_on`) after whatever came of it, an error too. A node
+//! is linked only where the bit is not set, and a wait that had ended otherwise is passed over. Who tries without
+//! having been woken passes on too, which wakes one in vain at worst.
 
-use crate::fiber::{Batch, Outcome, WaiterPtr, Wake};
+use crate::fiber::{Batch, Late, Outcome, WaiterPtr, Wake};
 use crate::primitives::sync::Lock;
 use crate::primitives::sync::atomic::{AtomicU64, Ordering};
 use crate::util::list::{Linked, Links, List};
@@ -23,19 +30,21 @@ use std::ptr::NonNull;
 pub(crate) enum Direction {
     Read,
     Write,
+    /// A read that serves one: who does such an operation calls `pass_on` after it.
+    Accept,
 }
 
 impl Direction {
     fn ready(self) -> u64 {
         match self {
-            Direction::Read => READ_READY,
+            Direction::Read | Direction::Accept => READ_READY,
             Direction::Write => WRITE_READY,
         }
     }
 
     fn closed(self) -> u64 {
         match self {
-            Direction::Read => READ_CLOSED,
+            Direction::Read | Direction::Accept => READ_CLOSED,
             Direction::Write => WRITE_CLOSED,
         }
     }
@@ -87,6 +96,7 @@ impl IoNode {
 struct Waiting {
     read: List<IoNode>,
     write: List<IoNode>,
+    accept: List<IoNode>,
 }
 
 impl Waiting {
@@ -94,6 +104,7 @@ impl Waiting {
         match direction {
             Direction::Read => &mut self.read,
             Direction::Write => &mut self.write,
+            Direction::Accept => &mut self.accept,
         }
     }
 }
@@ -108,7 +119,7 @@ pub(super) struct Slot {
 
 impl Slot {
     pub(super) fn new() -> Slot {
-        let waiting = Waiting { read: List::new(), write: List::new() };
+        let waiting = Waiting { read: List::new(), write: List::new(), accept: List::new() };
         Slot { word: AtomicU64::new(0), waiting: Lock::new(waiting) }
     }
 
@@ -148,6 +159,20 @@ impl Slot {
                 settle_all(waiting.list(direction), settled);
             }
         }
+        if readiness.0 & READ_CLOSED != 0 {
+            settle_all(&mut waiting.accept, settled);
+        } else if readiness.0 & READ_READY != 0 {
+            if let Some(wake) = settle_one(&mut waiting.accept) {
+                hand_over(wake, settled);
+            }
+        }
+    }
+
+    /// After an operation that serves one: whoever is to see whether there is more.
+    pub(super) fn pass_on(&self) -> Option<Wake> {
+        // Where it is not set, whoever sets it wakes one.
+        self.ready(Direction::Accept)?;
+        settle_one(&mut self.waiting.lock().accept)
     }
 
     /// The tick if an operation is worth trying, to be handed to [`clear`](Self::clear).
@@ -216,15 +241,38 @@ impl Slot {
 /// Wakes everyone: an event says that something is there, not how many it will serve.
 fn settle_all(list: &mut List<IoNode>, settled: &mut Batch) {
     while let Some(node) = list.pop_front() {
-        // SAFETY: the node was linked and the lock is held, so its waiter is in this wait.
-        let wake = unsafe {
-            let node = node.as_ref();
-            node.waiter.settle(Outcome::Woken(node.result))
-        };
-        match wake {
-            Some(Wake::Fiber(fiber)) => settled.push(fiber),
-            Some(Wake::Thread(thread)) => thread.wake(),
-            None => {}
+        // SAFETY: it was linked in this list, and the lock is held.
+        if let Some(wake) = unsafe { settle(node) }.unwrap_or(None) {
+            hand_over(wake, settled);
         }
+    }
+}
+
+/// Ends the wait of the first one whose wait has not ended otherwise.
+fn settle_one(list: &mut List<IoNode>) -> Option<Wake> {
+    while let Some(node) = list.pop_front() {
+        // SAFETY: as above.
+        if let Ok(wake) = unsafe { settle(node) } {
+            return wake;
+        }
+    }
+    None
+}
+
+/// # Safety
+///
+/// The node was linked until now, and the lock is still held: so its waiter is in this wait.
+unsafe fn settle(node: NonNull<IoNode>) -> Result<Option<Wake>, Late> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let node = node.as_ref();
+        node.waiter.offer(Outcome::Woken(node.result))
+    }
+}
+
+fn hand_over(wake: Wake, settled: &mut Batch) {
+    match wake {
+        Wake::Fiber(fiber) => settled.push(fiber),
+        Wake::Thread(thread) => thread.wake(),
     }
 }

@@ -1,10 +1,10 @@
 //! Under loom: an event is seen by whoever looks, tries and waits, wherever it comes.
 
-use super::slot::{Direction, IoNode, READ_READY, Readiness, Slot};
-use crate::fiber::{Batch, Ends, Outcome, ThreadBlock, WaiterPtr};
+use super::slot::{Direction, IoNode, READ_CLOSED, READ_READY, Readiness, Slot};
+use crate::fiber::{Batch, Ends, Interrupt, Outcome, ThreadBlock, WaiterPtr, Wake};
 use crate::primitives::models::check;
 use crate::primitives::sync::Arc;
-use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::primitives::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread::spawn;
 use std::pin::pin;
 
@@ -13,13 +13,16 @@ struct World {
     generation: u32,
     /// What the kernel has for a read.
     data: AtomicBool,
+    /// Those that the kernel has for an accept.
+    connections: AtomicUsize,
 }
 
 impl World {
     fn new() -> Arc<World> {
         let slot = Slot::new();
         let generation = slot.open(Direction::Read);
-        Arc::new(World { slot, generation, data: AtomicBool::new(false) })
+        let (data, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Arc::new(World { slot, generation, data, connections })
     }
 
     /// Something comes, and the poller is told.
@@ -50,15 +53,93 @@ impl World {
     }
 
     fn wait(&self, thread: &Arc<ThreadBlock>) {
+        let outcome = self.wait_for(Direction::Read, thread, || ());
+        assert!(matches!(outcome, None | Some(Outcome::Woken(0))));
+    }
+
+    /// How the wait has ended, if there was one.
+    fn wait_for(
+        &self,
+        direction: Direction,
+        thread: &Arc<ThreadBlock>,
+        linked: impl FnOnce(),
+    ) -> Option<Outcome> {
         thread.state().begin_wait();
         let mut node = pin!(IoNode::new(WaiterPtr::of_thread(thread)));
-        if !self.slot.enqueue(Direction::Read, node.as_mut()) {
-            return;
+        if !self.slot.enqueue(direction, node.as_mut()) {
+            return None;
         }
+        linked();
         // A wake that never comes is a deadlock, which loom reports.
         let outcome = thread.wait(thread.state(), Ends::BY_SOURCES, None);
-        assert_eq!(outcome, Outcome::Woken(0));
-        self.slot.cancel(Direction::Read, node);
+        self.slot.cancel(direction, node);
+        Some(outcome)
+    }
+
+    /// A connection comes, and the poller is told.
+    fn connection(&self) {
+        self.connections.fetch_add(1, Ordering::AcqRel);
+        self.deliver();
+    }
+
+    /// Accepts one, and passes on.
+    fn accept(&self) {
+        let thread = ThreadBlock::new();
+        loop {
+            let Some(tick) = self.slot.ready(Direction::Accept) else {
+                self.wait_for(Direction::Accept, &thread, || ());
+                continue;
+            };
+            if self.take() {
+                break;
+            }
+            self.slot.clear(Direction::Accept, tick);
+        }
+        self.pass_on();
+    }
+
+    /// What the kernel does for an accept.
+    fn take(&self) -> bool {
+        let connections = &self.connections;
+        let mut left = connections.load(Ordering::Acquire);
+        while left != 0 {
+            match connections.compare_exchange(left, left - 1, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return true,
+                Err(seen) => left = seen,
+            }
+        }
+        false
+    }
+
+    /// Waits to accept, and may be told to stop.
+    fn accept_until(&self, stop: &Interrupt) {
+        let thread = ThreadBlock::new();
+        let linked = || {
+            if !stop.link(WaiterPtr::of_thread(&thread)) {
+                let _ = thread.state().settle(Outcome::Cancelled);
+            }
+        };
+        let outcome = self.wait_for(Direction::Accept, &thread, linked);
+        if outcome.is_some() {
+            stop.unlink();
+        }
+        // Whom an event chose is on the way. Others pass on too, elsewhere: it is not needed here.
+        if outcome != Some(Outcome::Cancelled) {
+            self.pass_on();
+        }
+    }
+
+    fn pass_on(&self) {
+        run(self.slot.pass_on());
+    }
+}
+
+fn run(wake: Option<Wake>) {
+    match wake {
+        Some(Wake::Thread(thread)) => thread.wake(),
+        Some(Wake::Fiber(fiber)) => panic!("{fiber:?} does not wait here"),
+        None => {}
     }
 }
 
@@ -93,4 +174,70 @@ fn an_event_is_not_taken_for_the_one_before() {
 #[test]
 fn an_event_wakes_all_who_wait() {
     an_event_is_read(2, 0, 2);
+}
+
+/// The kernel tells of two that come together by one event.
+#[test]
+fn one_event_of_two_connections_serves_two() {
+    check(2, || {
+        let world = World::new();
+        let theirs = Arc::clone(&world);
+        let poller = spawn(move || {
+            theirs.connections.fetch_add(2, Ordering::AcqRel);
+            theirs.deliver();
+        });
+        let theirs = Arc::clone(&world);
+        let other = spawn(move || theirs.accept());
+        world.accept();
+        poller.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn each_of_two_connections_is_accepted() {
+    check(2, || {
+        let world = World::new();
+        let theirs = Arc::clone(&world);
+        let poller = spawn(move || (0..2).for_each(|_| theirs.connection()));
+        let theirs = Arc::clone(&world);
+        let other = spawn(move || theirs.accept());
+        world.accept();
+        poller.join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_connection_for_one_who_is_stopped_serves_the_next() {
+    check(2, || {
+        let world = World::new();
+        let stop = Arc::new(Interrupt::new());
+        let (theirs, until) = (Arc::clone(&world), Arc::clone(&stop));
+        let stopped = spawn(move || theirs.accept_until(&until));
+        let theirs = Arc::clone(&world);
+        let poller = spawn(move || theirs.connection());
+        run(stop.raise());
+        world.accept();
+        poller.join().unwrap();
+        stopped.join().unwrap();
+    });
+}
+
+#[test]
+fn the_end_of_a_listener_wakes_all_acceptors() {
+    check(2, || {
+        let world = World::new();
+        let waits = || {
+            let (world, thread) = (Arc::clone(&world), ThreadBlock::new());
+            spawn(move || {
+                world.wait_for(Direction::Accept, &thread, || ());
+            })
+        };
+        let waiters = [waits(), waits()];
+        let mut settled = Batch::new();
+        let readiness = Readiness(READ_READY | READ_CLOSED);
+        world.slot.deliver(world.generation, readiness, &mut settled);
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
 }

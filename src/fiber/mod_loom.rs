@@ -24,7 +24,7 @@ pub(crate) use reference::{FiberRef, release_block};
 pub(crate) use scopes::Limit;
 pub(crate) use state::{Ends, State};
 pub(crate) use thread::ThreadBlock;
-pub(crate) use waiter::{WaiterPtr, Wake};
+pub(crate) use waiter::{Late, WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;
 pub(crate) use word::{Outcome, Settle};
 

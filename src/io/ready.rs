@@ -72,7 +72,7 @@ impl<'s> Readiness<'s> {
     /// What the kernel says.
     fn poll(&self) -> bool {
         let flags = match self.direction {
-            Direction::Read => PollFlags::IN,
+            Direction::Read | Direction::Accept => PollFlags::IN,
             Direction::Write => PollFlags::OUT,
         };
         let fd = self.source.as_fd();

@@ -17,7 +17,7 @@ use crate::fiber::FiberPtr;
 use crate::park::{self, Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex, OnceLock};
-use crate::scheduler::Shared;
+use crate::scheduler::{self, Shared};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::io;
@@ -47,6 +47,15 @@ impl Wanted {
 
     pub(crate) fn write(reason: &'static str, timeout: Option<Duration>) -> Wanted {
         Wanted { direction: Direction::Write, ..Wanted::read(reason, timeout) }
+    }
+
+    /// A read that serves one of those who wait for it.
+    pub(crate) fn accept(timeout: Option<Duration>) -> Wanted {
+        Wanted { direction: Direction::Accept, ..Wanted::read("accept", timeout) }
+    }
+
+    fn serves_one(&self) -> bool {
+        self.direction == Direction::Accept
     }
 }
 
@@ -108,6 +117,7 @@ impl Source {
         mut operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
     ) -> io::Result<R> {
         park::charge(fiber);
+        let _passes_on = wanted.serves_one().then(|| PassesOn { source: self, fiber });
         let mut deadline = None;
         loop {
             let registration = self.registration(fiber);
@@ -240,6 +250,21 @@ impl Source {
     }
 }
 
+/// At the end of an operation that serves one, however it ends: whoever waits next looks whether there is more.
+struct PassesOn<'a> {
+    source: &'a Source,
+    fiber: FiberPtr,
+}
+
+impl Drop for PassesOn<'_> {
+    fn drop(&mut self) {
+        let registration = self.source.registration(self.fiber);
+        if let Some(wake) = registration.and_then(Registration::pass_on) {
+            scheduler::wake(wake);
+        }
+    }
+}
+
 /// Takes a wait out of its registration when it goes, by a panic too.
 struct Linked<'a> {
     registration: &'a Registration,
@@ -272,7 +297,7 @@ fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) 
         return Err(cancel::error());
     }
     let flags = match wanted.direction {
-        Direction::Read => PollFlags::IN,
+        Direction::Read | Direction::Accept => PollFlags::IN,
         Direction::Write => PollFlags::OUT,
     };
     let left = deadline.map(|deadline| deadline.since(Moment::now()));

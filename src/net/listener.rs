@@ -31,7 +31,8 @@ const BACKLOG: i32 = 4096;
 /// A TCP socket that listens for connections; mirrors [`std::net::TcpListener`].
 ///
 /// Any number of fibers and threads may accept at once, on one handle or on clones: each connection
-/// goes to one of them.
+/// goes to one of them. Of a runtime's fibers it wakes one, that which has waited the longest, and who
+/// accepts wakes the next one only where more may have come.
 ///
 /// # Cancellation
 ///
@@ -241,7 +242,7 @@ impl TcpListener {
     /// # }
     /// ```
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (fd, peer) = self.socket().read("accept", |fd| self.0.accept(fd))?;
+        let (fd, peer) = self.socket().accept(|fd| self.0.accept(fd))?;
         let socket = Socket::accepted(fd, self.socket());
         Ok((TcpStream::from_socket(socket), address::from_kernel(peer)?))
     }

@@ -148,6 +148,14 @@ impl Socket {
         self.operate(Wanted::write(reason, self.write_timeout.load()), operation)
     }
 
+    /// Takes a connection, which serves one of those who wait for it.
+    pub(super) fn accept<R>(
+        &self,
+        operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+    ) -> io::Result<R> {
+        self.operate(Wanted::accept(self.read_timeout.load()), operation)
+    }
+
     #[inline]
     fn operate<R>(
         &self,
