@@ -70,6 +70,7 @@ var cases = map[string]func() float64{
 	"echo_100":           echo,
 	"echo_1000":          echo,
 	"short_connections":  echo,
+	"short_acceptors":    acceptors,
 	"paced":              echo,
 	"computing":          computing,
 	"exchange":           func() float64 { return exchange(20, 20*time.Microsecond) },

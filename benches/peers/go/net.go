@@ -40,6 +40,35 @@ func serve(size int, answer func(conn net.Conn, piece []byte) error) float64 {
 	}
 }
 
+// 64 accept from one listener, each serving what it has accepted.
+func acceptors() float64 {
+	listener := listen()
+	serve := func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				panic(err)
+			}
+			buffer := make([]byte, 4096)
+			for {
+				n, err := conn.Read(buffer)
+				if err != nil {
+					break
+				}
+				if _, err := conn.Write(buffer[:n]); err != nil {
+					break
+				}
+			}
+			conn.Close()
+		}
+	}
+	for range 63 {
+		go serve()
+	}
+	serve()
+	return 0
+}
+
 func echo() float64 {
 	return serve(4096, func(conn net.Conn, piece []byte) error {
 		_, err := conn.Write(piece)

@@ -76,10 +76,10 @@ pub(super) const SERVERS: &[(Peer, Body)] = &[
     (Peer::Floor, floor),
 ];
 
-const BUFFER: usize = 4096;
+pub(super) const BUFFER: usize = 4096;
 
 /// A connection's life, where code that blocks is what one writes.
-fn answer(mut stream: impl Read + Write) -> std::io::Result<()> {
+pub(super) fn answer(mut stream: impl Read + Write) -> std::io::Result<()> {
     let mut buffer = [0; BUFFER];
     loop {
         match stream.read(&mut buffer)? {

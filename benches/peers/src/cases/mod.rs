@@ -77,6 +77,7 @@ pub const ALL: &[&Case] = &[
     &echo::ONE,
     &echo::FEW,
     &short_connections::CASE,
+    &short_connections::POOL,
     &paced::CASE,
     &computing::CASE,
     &exchange::CASE,
