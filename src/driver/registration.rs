@@ -82,9 +82,9 @@ impl Registration {
         self.slot().enqueue(direction, node)
     }
 
-    /// After an operation that serves one: whoever is to be woken, to see whether there is more.
-    pub(crate) fn pass_on(&self) -> Option<Wake> {
-        self.slot().pass_on()
+    /// After an operation that serves one: who is to serve the next, if `is_there` says that there is more.
+    pub(crate) fn pass_on(&self, is_there: impl FnOnce() -> bool) -> Option<Wake> {
+        self.slot().pass_on(is_there)
     }
 
     /// Does anybody wait?

@@ -14,9 +14,11 @@
 //! Of those who wait to accept an event wakes one, for a connection serves one (unless it says that the peer is gone,
 //! as after a shutdown, which serves all). While the bit is set and nodes are linked, somebody is therefore on the way:
 //! whom the event woke, or whom they passed it on to. Who is on the way tries, and either clears the bit, having seen
-//! that there is no connection, or returns, and passes on (`pass_on`) after whatever came of it, an error too. A node
-//! is linked only where the bit is not set, and a wait that had ended otherwise is passed over. Who tries without
-//! having been woken passes on too, which wakes one in vain at worst.
+//! that there is no connection, or returns, and passes on (`pass_on`) after whatever came of it, an error too: it looks
+//! once more where others wait, and clears the bit or settles the next one. A node is linked only where the bit is not
+//! set, and a wait that had ended otherwise is passed over. Who tries without having been woken passes on too. All of
+//! that needs everybody who waits like this to run before long, wherever others are busy: fibers that must not move
+//! wait as readers do.
 
 use crate::fiber::{Batch, Late, Outcome, WaiterPtr, Wake};
 use crate::primitives::sync::Lock;
@@ -168,10 +170,18 @@ impl Slot {
         }
     }
 
-    /// After an operation that serves one: whoever is to see whether there is more.
-    pub(super) fn pass_on(&self) -> Option<Wake> {
+    /// After an operation that serves one: who is to serve the next, if `is_there` says that there is more.
+    pub(super) fn pass_on(&self, is_there: impl FnOnce() -> bool) -> Option<Wake> {
         // Where it is not set, whoever sets it wakes one.
-        self.ready(Direction::Accept)?;
+        let tick = self.ready(Direction::Accept)?;
+        // Who comes to wait from here on sees the bit.
+        if self.waiting.lock().accept.is_empty() {
+            return None;
+        }
+        if !is_there() {
+            self.clear(Direction::Accept, tick);
+            return None;
+        }
         settle_one(&mut self.waiting.lock().accept)
     }
 

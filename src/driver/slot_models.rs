@@ -131,7 +131,7 @@ impl World {
     }
 
     fn pass_on(&self) {
-        run(self.slot.pass_on());
+        run(self.slot.pass_on(|| self.connections.load(Ordering::Acquire) != 0));
     }
 }
 

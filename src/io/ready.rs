@@ -4,7 +4,7 @@
 //! whose operations need none: it is the default runtime's driver that tells it. An event says that it is
 //! worth looking, and the look is `poll(2)`: so the case is chosen only when it is true.
 
-use super::source::Source;
+use super::source::{Source, is_ready_now};
 use crate::channel::{
     Attempt, Kind, Other, Parcel, Purpose, SelectNode, Selectable, SelectedOperation,
     Source as CaseSource,
@@ -14,7 +14,6 @@ use crate::fiber;
 use crate::primitives::sync::{Arc, Mutex};
 use crate::runtime::with_scheduler_here;
 use crate::scheduler::Shared;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
@@ -71,20 +70,7 @@ impl<'s> Readiness<'s> {
 
     /// What the kernel says.
     fn poll(&self) -> bool {
-        let flags = match self.direction {
-            Direction::Read | Direction::Accept => PollFlags::IN,
-            Direction::Write => PollFlags::OUT,
-        };
-        let fd = self.source.as_fd();
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        loop {
-            match rustix::event::poll(&mut [PollFd::new(&fd, flags)], Some(&now)) {
-                Ok(count) => return count != 0,
-                Err(rustix::io::Errno::INTR) => {}
-                // Whatever is wrong, an operation says it better.
-                Err(_) => return true,
-            }
-        }
+        is_ready_now(self.source.as_fd(), self.direction)
     }
 
     /// Is it noted that the socket is ready, and does `look` say so too? What a short operation or an attempt

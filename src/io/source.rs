@@ -16,6 +16,7 @@ use crate::driver::{Direction, Driver, IoNode, Registration};
 use crate::fiber::FiberPtr;
 use crate::park::{self, Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
+use crate::primitives::is_forked;
 use crate::primitives::sync::{Arc, Mutex, OnceLock};
 use crate::scheduler::{self, Shared};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -56,6 +57,15 @@ impl Wanted {
 
     fn serves_one(&self) -> bool {
         self.direction == Direction::Accept
+    }
+
+    /// The one whom an event chooses must not stand behind a busy worker while others sleep.
+    fn on(self, fiber: FiberPtr) -> Wanted {
+        // SAFETY: a fiber's scheduler outlives the fiber.
+        match unsafe { (*Shared::of(fiber)).runs_anywhere() } {
+            true => self,
+            false => Wanted { direction: Direction::Read, ..self },
+        }
     }
 }
 
@@ -117,7 +127,10 @@ impl Source {
         mut operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
     ) -> io::Result<R> {
         park::charge(fiber);
-        let _passes_on = wanted.serves_one().then(|| PassesOn { source: self, fiber });
+        let (wanted, _passes_on) = match wanted.serves_one() {
+            true => (wanted.on(fiber), Some(PassesOn { source: self, fiber })),
+            false => (wanted, None),
+        };
         let mut deadline = None;
         loop {
             let registration = self.registration(fiber);
@@ -258,9 +271,15 @@ struct PassesOn<'a> {
 
 impl Drop for PassesOn<'_> {
     fn drop(&mut self) {
+        // What waits is the parent's there.
+        if is_forked() {
+            return;
+        }
+        let is_there = || is_ready_now(self.source.fd.as_fd(), Direction::Accept);
         let registration = self.source.registration(self.fiber);
-        if let Some(wake) = registration.and_then(Registration::pass_on) {
-            scheduler::wake(wake);
+        if let Some(wake) = registration.and_then(|registration| registration.pass_on(is_there)) {
+            // Behind the caller, who has a connection to serve, somebody else may be sooner.
+            scheduler::wake_where_thieves_look(wake);
         }
     }
 }
@@ -296,16 +315,12 @@ fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) 
         bound.ended();
         return Err(cancel::error());
     }
-    let flags = match wanted.direction {
-        Direction::Read | Direction::Accept => PollFlags::IN,
-        Direction::Write => PollFlags::OUT,
-    };
     let left = deadline.map(|deadline| deadline.since(Moment::now()));
     let timeout = left.map(|left| Timespec {
         tv_sec: left.as_secs() as i64,
         tv_nsec: left.subsec_nanos().into(),
     });
-    match rustix::event::poll(&mut [PollFd::new(&fd, flags)], timeout.as_ref()) {
+    match rustix::event::poll(&mut [PollFd::new(&fd, flags(wanted.direction))], timeout.as_ref()) {
         Ok(0) if cut_off => {
             bound.ended();
             Err(cancel::error())
@@ -313,6 +328,26 @@ fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) 
         Ok(0) => Err(wanted.timed_out()),
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// What the kernel says of a descriptor.
+pub(super) fn is_ready_now(fd: BorrowedFd<'_>, direction: Direction) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    loop {
+        match rustix::event::poll(&mut [PollFd::new(&fd, flags(direction))], Some(&now)) {
+            Ok(count) => return count != 0,
+            Err(Errno::INTR) => {}
+            // Whatever is wrong, an operation says it better.
+            Err(_) => return true,
+        }
+    }
+}
+
+fn flags(direction: Direction) -> PollFlags {
+    match direction {
+        Direction::Read | Direction::Accept => PollFlags::IN,
+        Direction::Write => PollFlags::OUT,
     }
 }
 

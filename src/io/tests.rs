@@ -1,6 +1,7 @@
 //! Events that come between a look at a socket and the wait for it.
 
 use super::ready::driver_here;
+use super::source::is_ready_now;
 use super::{Readiness, Source, Wanted};
 use crate::driver::{Direction, Driver, IoNode, Registration};
 use crate::fiber::{self, Batch, Outcome, WaiterPtr};
@@ -12,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The peer sends a byte, and the driver tells of it.
@@ -96,6 +97,35 @@ fn an_event_in_the_midst_of_an_operation_has_it_tried_again() {
         })
     });
     assert_eq!(tries.expect("an event was lost"), 3);
+}
+
+#[test]
+fn who_is_chosen_and_fails_leaves_it_to_the_next() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let (near, mut far) = UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    let source = Source::new(OwnedFd::from(near));
+    let failed = AtomicBool::new(false);
+    let ends = runtime.run(|| {
+        let accept = || {
+            source.operate(Wanted::accept(Some(Duration::from_secs(10))), |fd| {
+                if is_ready_now(fd, Direction::Accept) && !failed.swap(true, Ordering::Relaxed) {
+                    return Err(Errno::MFILE);
+                }
+                Ok((rustix::io::read(fd, &mut [0])?, false))
+            })
+        };
+        crate::scope(|scope| {
+            let acceptors = [scope.go(accept), scope.go(accept)];
+            crate::yield_now();
+            let registration = source.registration_with(&driver_here()).unwrap();
+            assert!(registration.has_waiters(Direction::Accept));
+            far.write_all(&[1]).unwrap();
+            acceptors.map(|acceptor| acceptor.join().unwrap().map_err(|error| error.raw_os_error()))
+        })
+    });
+    let refused = Err(Some(Errno::MFILE.raw_os_error()));
+    assert!(ends.contains(&refused) && ends.contains(&Ok(1)), "{ends:?}");
 }
 
 /// Its timer is armed, and telling the poller fails.

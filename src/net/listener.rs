@@ -31,8 +31,11 @@ const BACKLOG: i32 = 4096;
 /// A TCP socket that listens for connections; mirrors [`std::net::TcpListener`].
 ///
 /// Any number of fibers and threads may accept at once, on one handle or on clones: each connection
-/// goes to one of them. Of a runtime's fibers it wakes one, that which has waited the longest, and who
-/// accepts wakes the next one only where more may have come.
+/// goes to one of them. Of a runtime's fibers it wakes one, that which has waited the longest; and who
+/// accepts wakes the next one where more have come. (Under [`Migrate::BeforeStart`] all are woken: the
+/// one could stand behind a busy worker.)
+///
+/// [`Migrate::BeforeStart`]: crate::runtime::Migrate::BeforeStart
 ///
 /// # Cancellation
 ///
@@ -188,7 +191,7 @@ impl TcpListener {
     }
 
     /// That there is a connection to be accepted, as a [case](crate::channel::Selectable) of a select. Where
-    /// several accept, somebody else may be faster.
+    /// several accept, somebody else may be faster; one connection wakes all who wait like this.
     ///
     /// ```
     /// use volt::cancel::Token;

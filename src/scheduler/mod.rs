@@ -70,7 +70,7 @@ pub(crate) use near::{Destination, is_beside_workers, is_near as is_near_worker}
 #[cfg(test)]
 pub(crate) use poller_seat::PollerSeat;
 pub(crate) use ring::CAPACITY as QUEUE_CAPACITY;
-pub(crate) use schedule::wake;
+pub(crate) use schedule::{wake, wake_where_thieves_look};
 pub(crate) use shared::Shared;
 pub use sites::BlockingSite;
 pub(crate) use spawn::{

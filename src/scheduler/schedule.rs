@@ -26,6 +26,22 @@ pub(crate) fn wake(wake: Wake) {
     }
 }
 
+/// As [`wake`], and behind all others of this worker: what it does is not the caller's next step, and others may be
+/// sooner.
+pub(crate) fn wake_where_thieves_look(wake: Wake) {
+    let fiber = match wake {
+        Wake::Fiber(fiber) => fiber,
+        Wake::Thread(thread) => return thread.wake(),
+    };
+    let shared = Shared::of(fiber);
+    // SAFETY: valid until the next switch; none comes here.
+    match unsafe { Worker::current().as_ref() } {
+        Some(worker) if std::ptr::eq(worker.shared, shared) => worker.push_yielded(fiber),
+        // SAFETY: as in `schedule`.
+        _ => unsafe { (*shared).to_arc() }.push_from_outside(fiber),
+    }
+}
+
 /// Enqueues a runnable fiber, from any thread.
 ///
 /// # Safety
@@ -189,6 +205,11 @@ impl Shared {
     #[inline(always)]
     fn goes_anywhere(&self, fiber: FiberPtr) -> bool {
         self.moves_freely || fiber.home.load(Ordering::Relaxed) == 0
+    }
+
+    /// Does every fiber run wherever a worker is free?
+    pub(crate) fn runs_anywhere(&self) -> bool {
+        self.config.migrate == Migrate::Anytime
     }
 
     pub(super) fn may_move(&self, fiber: FiberPtr) -> bool {
