@@ -80,7 +80,7 @@ impl<F: FnOnce() -> T, T> Block<F, T> {
         unsafe {
             let body = Self::body(header);
             let closure = ManuallyDrop::take(&mut (*body).closure);
-            super::entry::forget_panics(|| drop(closure));
+            crate::util::forget_panics(|| drop(closure));
             (*body).result = ManuallyDrop::new(Err(payload));
         }
     }

@@ -9,7 +9,7 @@ use super::header::FiberPtr;
 use super::scopes::{Limit, Owner};
 use crate::context::Context;
 use crate::stack::SlotHeader;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::util::forget_panics;
 use std::ptr::NonNull;
 
 /// What the loop asks of the scheduler.
@@ -158,15 +158,4 @@ unsafe fn drop_result(fiber: FiberPtr, owner: &Owner) {
         // SAFETY: passed on.
         forget_panics(|| unsafe { fiber.drop_result() });
     });
-}
-
-/// Runs a destructor whose panic has nowhere to go: it was printed by the panic hook. A payload
-/// whose own destructor panics is leaked.
-#[inline]
-pub(crate) fn forget_panics(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(second);
-        }
-    }
 }

@@ -62,7 +62,7 @@ impl Locals {
 /// Drops values until none is left, those that destructors make included.
 pub(super) fn drop_all(mut pop: impl FnMut() -> Option<Box<dyn Any>>) {
     while let Some(value) = pop() {
-        super::entry::forget_panics(|| drop(value));
+        crate::util::forget_panics(|| drop(value));
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) use depot::{
     empty as empty_depot, has_news, is_any_idle as is_any_block_idle, is_any_news, trim,
 };
 pub(crate) use end::{Joiner, Seen, Woken, drop_handle, has_ended, link_joiner, unlink_joiner};
-pub(crate) use entry::{Flow, Host, entry, fail, fail_as, forget_panics};
+pub(crate) use entry::{Flow, Host, entry, fail, fail_as};
 pub(crate) use header::{FiberPtr, Header, Traits};
 pub use id::ThreadId;
 pub(crate) use interrupt::Interrupt;

@@ -50,7 +50,7 @@ pub(super) fn tell(fiber: FiberPtr, payload: &Payload) {
     write_line(fiber, error, left_out);
     // A subscriber that panics leaves the rest to be dropped.
     #[cfg(feature = "tracing")]
-    super::forget_panics(|| {
+    crate::util::forget_panics(|| {
         tracing::warn!(
             fiber = fiber.name().unwrap_or("<unnamed>"),
             site = %fiber.site,

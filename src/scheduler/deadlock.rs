@@ -121,7 +121,7 @@ impl Shared {
             && self.deadlock_at.swap(dispatched, Ordering::AcqRel) != dispatched
         {
             before_hook();
-            fiber::forget_panics(|| hook(&deadlock));
+            crate::util::forget_panics(|| hook(&deadlock));
         }
         false
     }

@@ -55,7 +55,7 @@ impl Shared {
         ));
         // A subscriber that panics ends nobody.
         #[cfg(feature = "tracing")]
-        crate::fiber::forget_panics(
+        crate::util::forget_panics(
             || tracing::warn!(%error, "the system has refused the runtime a thread, so fibers may have to wait for one that blocks"),
         );
     }

@@ -407,7 +407,7 @@ impl Sleepers {
 fn report(shared: &Shared, stall: &Stall) {
     // A subscriber that panics ends neither.
     #[cfg(feature = "tracing")]
-    crate::fiber::forget_panics(|| {
+    crate::util::forget_panics(|| {
         tracing::warn!(
             fiber = stall.fiber.as_deref().unwrap_or("<unnamed>"),
             site = %stall.site,
@@ -418,6 +418,6 @@ fn report(shared: &Shared, stall: &Stall) {
         )
     });
     if let Some(hook) = &shared.config.on_stall {
-        crate::fiber::forget_panics(|| hook(stall));
+        crate::util::forget_panics(|| hook(stall));
     }
 }

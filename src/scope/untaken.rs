@@ -1,15 +1,11 @@
 //! The end of results that nobody takes.
 
 use crate::cancel;
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::util::forget_panics;
 
 /// Drops a result that nobody takes. What its destructor waits for is waited for, cancelled or not, and a panic of it
 /// ends here.
 pub(super) fn drop_untaken<T>(result: T) {
     // A cancel that ended a wait of the destructor's would be forgotten with the panics.
-    let drop_whole = || cancel::shield(|| drop(result));
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(drop_whole)) {
-        mem::forget(payload);
-    }
+    forget_panics(|| cancel::shield(|| drop(result)));
 }

@@ -20,6 +20,7 @@ use crate::primitives::sync::Arc;
 use crate::primitives::sync::UnsafeCell;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use crate::runtime::JoinHandle;
+use crate::util::forget_panics;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -91,12 +92,9 @@ impl<T> Drop for Packet<'_, T> {
         let panicked = matches!(&result, Some(Err(payload)) if !payload.is::<Cancelled>())
             || !*self.accounted.get_mut();
         if let Some(result) = result {
-            // A cancel that ended a wait of its destructor's would be forgotten with the panics.
-            let drop_whole = || cancel::shield(|| drop(result));
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(drop_whole)) {
-                // The standard library aborts here; one fiber's destructor is no reason to.
-                std::mem::forget(payload);
-            }
+            // A cancel that ended a wait of its destructor's would be forgotten with the panics. The standard library
+            // aborts at a panic here; one fiber's destructor is no reason to.
+            forget_panics(|| cancel::shield(|| drop(result)));
         }
         self.scope.running.one_ended(panicked);
     }

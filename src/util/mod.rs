@@ -9,5 +9,8 @@ pub(crate) mod ewma;
 pub(crate) mod few;
 pub(crate) mod list;
 pub(crate) mod odds;
+mod panics;
 mod piece;
 pub(crate) mod rng;
+
+pub(crate) use panics::forget_panics;
