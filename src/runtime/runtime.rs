@@ -266,7 +266,8 @@ pub(super) fn wait_drained(shared: &Shared, deadline: Moment) {
     shared.begin_drain();
     while shared.live() != 0 && Moment::now() < deadline {
         let slice = Moment::now().saturating_add(LOOK_AGAIN).min(deadline);
-        let wait = Wait { deadline: Some(slice), ..Wait::new("shutdown") };
+        // Not spun for: where others want the processors, to let them run takes longer than the slice, again and again.
+        let wait = Wait { deadline: Some(slice), at_once: true, ..Wait::new("shutdown") };
         park::wait_until(&shared.drained, wait, || shared.live() == 0);
     }
 }
