@@ -76,7 +76,7 @@ pub(super) const SERVERS: &[(Peer, Body)] = &[
     (Peer::Floor, floor),
 ];
 
-pub(super) const BUFFER: usize = 4096;
+const BUFFER: usize = 4096;
 
 /// A connection's life, where code that blocks is what one writes.
 pub(super) fn answer(mut stream: impl Read + Write) -> std::io::Result<()> {
@@ -114,17 +114,22 @@ pub(super) async fn on_tokio(run: Run) -> f64 {
     let listener = tokio::net::TcpListener::bind(run.addr).await.unwrap();
     peer::deepen(&listener);
     loop {
-        let (mut stream, _) = listener.accept().await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
         tokio::spawn(async move {
             stream.set_nodelay(true)?;
-            let mut buffer = [0; BUFFER];
-            loop {
-                match stream.read(&mut buffer).await? {
-                    0 => return std::io::Result::Ok(()),
-                    n => stream.write_all(&buffer[..n]).await?,
-                }
-            }
+            answer_on_tokio(stream).await
         });
+    }
+}
+
+/// As `answer`.
+pub(super) async fn answer_on_tokio(mut stream: tokio::net::TcpStream) -> std::io::Result<()> {
+    let mut buffer = [0; BUFFER];
+    loop {
+        match stream.read(&mut buffer).await? {
+            0 => return Ok(()),
+            n => stream.write_all(&buffer[..n]).await?,
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! Connections that end after one message: the echo servers again, and a pool of acceptors.
 
+use std::io::{self, Read, Write};
 use std::sync::Arc;
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Bar, Body, Case, Kind, Part, Row, Unit, echo};
 use crate::peer::{self, Peer};
@@ -58,21 +57,25 @@ const ACCEPTORS: usize = 64;
 const POOLS: &[(Peer, Body)] =
     &[(Peer::Volt, volt), (Peer::Tokio, tokio), (Peer::May, may), (Peer::Threads, threads)];
 
+/// One of them: it accepts, and serves before it accepts again. A connection that fails ends, and nothing else.
+fn serve<S: Read + Write>(accept: impl Fn() -> io::Result<S>) -> f64 {
+    loop {
+        let _ = accept().and_then(echo::answer);
+    }
+}
+
 fn volt(run: Run) -> f64 {
     peer::on_volt(run, move || {
-        let listener = volt::net::TcpListener::bind(run.addr).unwrap();
-        let serve = move |listener: volt::net::TcpListener| {
-            loop {
-                let (stream, _) = listener.accept().unwrap();
-                let _ = stream.set_nodelay(true);
-                let _ = echo::answer(stream);
-            }
+        let listener = Arc::new(volt::net::TcpListener::bind(run.addr).unwrap());
+        let accept = move || {
+            let (stream, _) = listener.accept().unwrap();
+            stream.set_nodelay(true).map(|()| stream)
         };
         for _ in 1..ACCEPTORS {
-            let listener = listener.try_clone().unwrap();
-            volt::go(move || serve(listener));
+            let accept = accept.clone();
+            volt::go(move || serve(accept));
         }
-        serve(listener)
+        serve(accept)
     })
 }
 
@@ -81,63 +84,49 @@ fn tokio(run: Run) -> f64 {
         let listener = Arc::new(tokio::net::TcpListener::bind(run.addr).await.unwrap());
         peer::deepen(&*listener);
         for _ in 1..ACCEPTORS {
-            tokio::spawn(accept_on_tokio(Arc::clone(&listener)));
+            tokio::spawn(serve_on_tokio(Arc::clone(&listener)));
         }
-        accept_on_tokio(listener).await
+        serve_on_tokio(listener).await
     })
 }
 
-async fn accept_on_tokio(listener: Arc<tokio::net::TcpListener>) -> f64 {
+/// As `serve`.
+async fn serve_on_tokio(listener: Arc<tokio::net::TcpListener>) -> f64 {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let _ = stream.set_nodelay(true);
-        let _ = answer_on_tokio(stream).await;
-    }
-}
-
-async fn answer_on_tokio(mut stream: tokio::net::TcpStream) -> std::io::Result<()> {
-    let mut buffer = [0; echo::BUFFER];
-    loop {
-        match stream.read(&mut buffer).await? {
-            0 => return Ok(()),
-            n => stream.write_all(&buffer[..n]).await?,
+        if stream.set_nodelay(true).is_ok() {
+            let _ = echo::answer_on_tokio(stream).await;
         }
     }
 }
 
 fn may(run: Run) -> f64 {
     peer::on_may(run, move || {
-        let listener = may::net::TcpListener::bind(run.addr).unwrap();
+        let listener = Arc::new(may::net::TcpListener::bind(run.addr).unwrap());
         peer::deepen(listener.inner());
-        let serve = move |listener: may::net::TcpListener| {
-            loop {
-                let (stream, _) = listener.accept().unwrap();
-                let _ = stream.set_nodelay(true);
-                let _ = echo::answer(stream);
-            }
+        let accept = move || {
+            let (stream, _) = listener.accept().unwrap();
+            stream.set_nodelay(true).map(|()| stream)
         };
         for _ in 1..ACCEPTORS {
-            let listener = listener.try_clone().unwrap();
-            may::go!(move || serve(listener));
+            let accept = accept.clone();
+            may::go!(move || serve(accept));
         }
-        serve(listener)
+        serve(accept)
     })
 }
 
 fn threads(run: Run) -> f64 {
     peer::threads(run);
-    let listener = std::net::TcpListener::bind(run.addr).unwrap();
-    peer::deepen(&listener);
-    let serve = move |listener: std::net::TcpListener| {
-        loop {
-            let (stream, _) = listener.accept().unwrap();
-            let _ = stream.set_nodelay(true);
-            let _ = echo::answer(stream);
-        }
+    let listener = Arc::new(std::net::TcpListener::bind(run.addr).unwrap());
+    peer::deepen(&*listener);
+    let accept = move || {
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nodelay(true).map(|()| stream)
     };
     for _ in 1..ACCEPTORS {
-        let listener = listener.try_clone().unwrap();
-        std::thread::spawn(move || serve(listener));
+        let accept = accept.clone();
+        std::thread::spawn(move || serve(accept));
     }
-    serve(listener)
+    serve(accept)
 }
