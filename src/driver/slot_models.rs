@@ -176,36 +176,32 @@ fn an_event_wakes_all_who_wait() {
     an_event_is_read(2, 0, 2);
 }
 
+/// Two accept one each of the two that `poller` tells of.
+fn two_are_accepted(poller: fn(&World)) {
+    check(2, move || {
+        let world = World::new();
+        let beside = |f: fn(&World)| {
+            let world = Arc::clone(&world);
+            spawn(move || f(&world))
+        };
+        let others = [beside(poller), beside(World::accept)];
+        world.accept();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
 /// The kernel tells of two that come together by one event.
 #[test]
 fn one_event_of_two_connections_serves_two() {
-    check(2, || {
-        let world = World::new();
-        let theirs = Arc::clone(&world);
-        let poller = spawn(move || {
-            theirs.connections.fetch_add(2, Ordering::AcqRel);
-            theirs.deliver();
-        });
-        let theirs = Arc::clone(&world);
-        let other = spawn(move || theirs.accept());
-        world.accept();
-        poller.join().unwrap();
-        other.join().unwrap();
+    two_are_accepted(|world| {
+        world.connections.fetch_add(2, Ordering::AcqRel);
+        world.deliver();
     });
 }
 
 #[test]
 fn each_of_two_connections_is_accepted() {
-    check(2, || {
-        let world = World::new();
-        let theirs = Arc::clone(&world);
-        let poller = spawn(move || (0..2).for_each(|_| theirs.connection()));
-        let theirs = Arc::clone(&world);
-        let other = spawn(move || theirs.accept());
-        world.accept();
-        poller.join().unwrap();
-        other.join().unwrap();
-    });
+    two_are_accepted(|world| (0..2).for_each(|_| world.connection()));
 }
 
 #[test]
