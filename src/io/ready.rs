@@ -69,7 +69,7 @@ impl<'s> Readiness<'s> {
     }
 
     /// What the kernel says.
-    fn poll(&self) -> bool {
+    pub(crate) fn poll(&self) -> bool {
         is_ready_now(self.source.as_fd(), self.direction)
     }
 

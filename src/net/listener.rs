@@ -12,7 +12,6 @@ use super::socket::Socket;
 use super::stream::TcpStream;
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags, SocketType, ipproto, sockopt};
 use std::fmt;
@@ -321,17 +320,11 @@ impl Listening {
     }
 
     fn accept(&self, fd: BorrowedFd<'_>) -> Result<(Accepted, bool), Errno> {
-        if self.lent.load(Ordering::SeqCst) && !has_connection(fd)? {
+        if self.lent.load(Ordering::SeqCst) && !self.socket.readable().poll() {
             return Err(Errno::AGAIN);
         }
         Ok((rustix::net::acceptfrom_with(fd, SocketFlags::CLOEXEC)?, false))
     }
-}
-
-#[cold]
-fn has_connection(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    Ok(rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&at_once))? != 0)
 }
 
 impl fmt::Debug for TcpListener {

@@ -4,7 +4,8 @@
 //!   it displaces goes to the ring, and only then another worker is woken. Where fibers run for long, the ring at
 //!   once (`share.rs`).
 //! - Yielded, or flushed from the slot (when: `lifo_run.rs`; but see `lifo_rest.rs`): the ring, behind all others.
-//!   Settled by a turn of the driver: there too, or, the first of them, the LIFO slot (`search.rs`).
+//!   Settled by a turn of the driver: there too, or, the first of them, the LIFO slot (`search.rs`). Settled by who has
+//!   accepted a connection and leaves it the next: there too.
 //! - A full ring: half of it and the new one to the injector.
 //! - From anywhere else: the injector, and a worker is woken.
 //! - A fiber that must not move: the mailbox of its home worker, which is woken.
@@ -213,7 +214,7 @@ impl Shared {
     }
 
     pub(super) fn may_move(&self, fiber: FiberPtr) -> bool {
-        self.config.migrate == Migrate::Anytime || fiber.home.load(Ordering::Relaxed) == 0
+        self.runs_anywhere() || fiber.home.load(Ordering::Relaxed) == 0
     }
 
     /// Into the mailbox of `core`, for a fiber that is better run there.
