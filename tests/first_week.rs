@@ -737,8 +737,9 @@ fn the_closure_of_a_fiber_that_cannot_run_may_wait_as_it_is_dropped() {
 fn one_and_sixty_four_workers() {
     for workers in [1, 64] {
         within(LONG, move || {
-            // Of so many threads one may get no processor for long; nobody is to take its place.
-            let builder = Builder::new().workers(workers).thread_name("many").stall_period(None);
+            // Of so many threads one may get no processor for a while; nobody is to take its place, which is counted.
+            let builder =
+                Builder::new().workers(workers).thread_name("many").stall_period(Some(LONG));
             let runtime = builder.build().unwrap();
             let fibers: Vec<_> = (0..500_u64)
                 .map(|i| {

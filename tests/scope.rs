@@ -486,11 +486,18 @@ fn a_cancel_does_not_cut_off_the_destructor_of_what_nobody_takes() {
 
 #[test]
 fn a_set_drops_its_results_whatever_their_destructors_do() {
+    /// Counts once as it is dropped, and once as what it panics with is.
     struct Panics(Arc<AtomicUsize>);
+    struct Payload(Arc<AtomicUsize>);
     impl Drop for Panics {
         fn drop(&mut self) {
             self.0.fetch_add(1, Ordering::SeqCst);
-            resume_unwind(Box::new(7));
+            resume_unwind(Box::new(Payload(Arc::clone(&self.0))));
+        }
+    }
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
     everywhere(|| {
@@ -505,6 +512,6 @@ fn a_set_drops_its_results_whatever_their_destructors_do() {
         }
         until_true("all return", || returned.load(Ordering::SeqCst) == 3);
         drop(set);
-        until_true("all are dropped", || dropped.load(Ordering::SeqCst) == 3);
+        until_true("all are dropped", || dropped.load(Ordering::SeqCst) == 6);
     });
 }

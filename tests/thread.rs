@@ -706,6 +706,28 @@ fn a_scope_in_a_destructor_that_runs_while_unwinding_returns() {
     assert_eq!(COUNT.load(Ordering::Relaxed), 2);
 }
 
+/// Of a fiber that nobody joins: its result's destructor panics, and with something that has one too.
+#[test]
+fn what_a_results_destructor_panics_with_is_dropped() {
+    struct Panics(Arc<AtomicUsize>);
+    struct Payload(Arc<AtomicUsize>);
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new(Payload(Arc::clone(&self.0))));
+        }
+    }
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    within(LONG, || {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        thread::scope(|s| drop(s.spawn(|| Panics(Arc::clone(&dropped)))));
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    });
+}
+
 #[test]
 fn many_scopes_at_once() {
     within(LONG, || {

@@ -4,9 +4,10 @@ use super::ready::driver_here;
 use super::source::is_ready_now;
 use super::{Readiness, Source, Wanted};
 use crate::driver::{Direction, Driver, IoNode, Registration};
-use crate::fiber::{self, Batch, Outcome, WaiterPtr};
+use crate::fiber::{self, Batch, Outcome, WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
 use crate::runtime::Builder;
+use crate::scheduler;
 use rustix::io::Errno;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -126,6 +127,50 @@ fn who_is_chosen_and_fails_leaves_it_to_the_next() {
     });
     let refused = Err(Some(Errno::MFILE.raw_os_error()));
     assert!(ends.contains(&refused) && ends.contains(&Ok(1)), "{ends:?}");
+}
+
+/// A child serves what is there; whoever else waits does so in the parent.
+#[test]
+fn a_forked_child_passes_nothing_on() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let (near, mut far) = UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    let source = Source::new(OwnedFd::from(near));
+    let status = runtime.run(|| {
+        let accept = || {
+            source.operate(Wanted::accept(Some(Duration::from_secs(10))), |fd| {
+                Ok((rustix::io::read(fd, &mut [0])?, false))
+            })
+        };
+        crate::scope(|scope| {
+            let acceptors = [scope.go(accept), scope.go(accept)];
+            crate::yield_now();
+            far.write_all(&[1; 4]).unwrap();
+            // One of them is told; the other one still waits.
+            let driver = driver_here();
+            let mut settled = Batch::new();
+            driver.look(&mut driver.try_role().unwrap(), Moment::now(), &mut settled);
+            let registration = source.registration_with(&driver).unwrap();
+            // SAFETY: the child calls the system and what is tested, and leaves without running what is the parent's.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                let served = accept().is_ok();
+                let waits = registration.has_waiters(Direction::Accept);
+                // SAFETY: as above.
+                unsafe { libc::_exit(if served && waits { 7 } else { 8 }) };
+            }
+            for fiber in settled {
+                scheduler::wake(Wake::Fiber(fiber));
+            }
+            let ends = acceptors.map(|acceptor| acceptor.join().unwrap().unwrap());
+            assert_eq!(ends, [1, 1]);
+            let mut status = 0;
+            // SAFETY: our child, waited for once.
+            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+            status
+        })
+    });
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status}");
 }
 
 /// Its timer is armed, and telling the poller fails.

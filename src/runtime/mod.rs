@@ -24,6 +24,8 @@ mod pool;
 mod runtime;
 mod shutdown_error;
 #[cfg(test)]
+mod shutdown_tests;
+#[cfg(test)]
 mod tests;
 
 pub use crate::scheduler::{

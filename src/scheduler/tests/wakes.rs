@@ -1,12 +1,14 @@
 //! What a wake costs, and what it holds on to.
 
 use super::super::shared::Shared;
-use super::super::wake;
+use super::super::{wake, wake_where_thieves_look};
 use super::{config, fresh};
-use crate::fiber::{self, Wake};
+use crate::fiber::{self, Outcome, Wake};
+use crate::park::{Parking, Wait};
 use crate::primitives::sync::Arc;
+use crate::primitives::sync::Mutex;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
-use crate::runtime::{Builder, go};
+use crate::runtime::{Builder, go, yield_now};
 use crate::thread;
 use crate::time::sleep;
 use std::time::Duration;
@@ -42,6 +44,35 @@ fn a_wait_and_its_wake_count_no_reference() {
         assert!(is_shared());
         drop(me);
     });
+}
+
+/// The fiber that is woken for others to come to it runs behind those that are queued, not next.
+#[test]
+fn who_is_woken_where_thieves_look_runs_last() {
+    let runtime = Builder::new().workers(1).force_migrate(false).build().unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    runtime.run(|| {
+        let comes = |name: &'static str| {
+            let order = Arc::clone(&order);
+            move || order.lock().push(name)
+        };
+        let (place, woken) = (Arc::new(Mutex::new(None)), comes("woken"));
+        let theirs = Arc::clone(&place);
+        let waits = go(move || {
+            let parking = Parking::begin("test");
+            *theirs.lock() = Some(parking.waiter());
+            parking.park(Wait::new("test"));
+            woken();
+        });
+        yield_now();
+        let (first, next) = (go(comes("in the ring")), go(comes("in the slot")));
+        let waiter = place.lock().take().expect("it waits");
+        // SAFETY: it waits for nothing else, so it stays where it is.
+        let settled = unsafe { waiter.settle(Outcome::Woken(0)) };
+        wake_where_thieves_look(settled.expect("it is parked"));
+        [waits, first, next].into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+    assert_eq!(order.lock().last(), Some(&"woken"));
 }
 
 /// Somebody outside wakes the last fiber of a runtime: as soon as it is pushed it may run and end, and
