@@ -6,11 +6,12 @@ use net_support::common::waits::{until_true, until_waits, wait_of};
 use net_support::{
     Watchdog, current_thread, eventually, listen, listener_without_room, pair, workers,
 };
+use rustix::event::{PollFd, PollFlags};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use volt::cancel::{cancelled, is_cancelled, shield};
+use volt::cancel::{Token, cancelled, is_cancelled, shield};
 use volt::net::TcpStream;
 use volt::runtime::Handle;
 
@@ -134,6 +135,42 @@ fn what_is_there_is_served() {
         let mut buf = [0; 2];
         far.read_exact(&mut buf).unwrap();
         assert_eq!(&buf, b"ok");
+    });
+}
+
+/// A byte is there, of which the driver has not told: it was told that there is none.
+fn with_what_nobody_has_told_of() -> (TcpStream, TcpStream) {
+    let (near, mut far) = pair();
+    near.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    (&near).read(&mut [0]).unwrap_err();
+    near.set_read_timeout(None).unwrap();
+    far.write_all(&[1]).unwrap();
+    rustix::event::poll(&mut [PollFd::new(&near, PollFlags::IN)], None).unwrap();
+    (near, far)
+}
+
+#[test]
+fn what_the_driver_has_not_brought_yet_is_served() {
+    on_each_runtime(|| {
+        let (mut near, _far) = with_what_nobody_has_told_of();
+        let read = volt::timeout(Duration::ZERO, || near.read(&mut [0; 2]));
+        assert_eq!(read.expect("it need not wait").unwrap(), 1);
+        let (mut near, _far) = with_what_nobody_has_told_of();
+        let token = Token::new();
+        token.cancel();
+        let read = token.run(|| near.read(&mut [0; 2]));
+        assert_eq!(read.expect("it need not wait").unwrap(), 1);
+        let fiber = volt::go(|| {
+            while !cancelled() {
+                volt::yield_now();
+            }
+            // Its own wait is not to be ended.
+            let (mut near, _far) = shield(with_what_nobody_has_told_of);
+            assert_eq!(near.read(&mut [0; 2]).unwrap(), 1);
+            near.read(&mut [0; 2])
+        });
+        fiber.cancel();
+        assert!(is_cancelled(&fiber.join().unwrap().unwrap_err()));
     });
 }
 

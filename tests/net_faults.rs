@@ -9,8 +9,9 @@ use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use volt::net::TcpStream;
+use volt::runtime::{Builder, FiberReport, Handle};
 
 /// Closes so that the peer sees a reset.
 fn reset(stream: TcpStream) {
@@ -470,5 +471,62 @@ fn an_error_event_of_a_live_connection_does_not_spin() {
         far.read_to_end(&mut all).unwrap();
         assert_eq!(all.len(), 1 + (16 << 20));
         writer.join().unwrap();
+    });
+}
+
+/// A process that was stopped for a while, or computed: what has come in time is there, however late it is looked at.
+#[test]
+fn what_came_in_time_is_no_timeout_after_a_stall() {
+    const MANY: usize = 200;
+    let _watchdog = Watchdog::new("reads after a stall");
+    let runtime = Builder::new_current_thread().stall_period(None).force_migrate(false);
+    runtime.build().unwrap().run(|| {
+        let time = Duration::from_millis(200);
+        // It may take too long itself until all wait.
+        let came_in_time = || {
+            let (near, far): (Vec<_>, Vec<_>) = (0..MANY).map(|_| pair()).unzip();
+            let begun = Instant::now();
+            let readers: Vec<_> = near
+                .into_iter()
+                .map(|mut near| {
+                    near.set_read_timeout(Some(time)).unwrap();
+                    volt::go(move || near.read(&mut [0]))
+                })
+                .collect();
+            let waits = |report: &FiberReport| report.waits_for == Some("read");
+            let all_wait = || {
+                Handle::current().fibers(usize::MAX).iter().filter(|it| waits(it)).count() == MANY
+            };
+            while !all_wait() && begun.elapsed() < time {
+                volt::yield_now();
+            }
+            // No turn comes in between, as it would by volt's writes.
+            let far: Vec<_> = far.into_iter().map(|far| far.into_std().unwrap()).collect();
+            far.iter().for_each(|mut far| far.write_all(&[1]).unwrap());
+            let in_time = begun.elapsed() < time;
+            std::thread::sleep(time);
+            let read = readers.into_iter().map(|reader| reader.join().unwrap());
+            let read = read.filter(|read| matches!(read, Ok(1))).count();
+            in_time.then_some(read)
+        };
+        assert_eq!((0..100).find_map(|_| came_in_time()), Some(MANY));
+    });
+}
+
+/// One socket, such as a listener in a `static`, and runtimes that come and go.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_socket_keeps_nothing_open_of_runtimes_that_have_ended() {
+    alone("a_socket_keeps_nothing_open_of_runtimes_that_have_ended", || {
+        let (listener, _) = listen();
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let round = || {
+            let accept = || volt::timeout(Duration::from_millis(1), || listener.accept());
+            current_thread().run(accept).unwrap_err();
+        };
+        round();
+        let before = open();
+        (0..5).for_each(|_| round());
+        assert_eq!(open(), before, "of five more");
     });
 }

@@ -23,5 +23,5 @@ mod wheel;
 
 pub(crate) use poller::{Awake, Driver, GoesOn};
 pub(crate) use registration::Registration;
-pub(crate) use slot::{Direction, IoNode};
+pub(crate) use slot::{Direction, IoNode, Slot};
 pub(crate) use timers::Timer;

@@ -9,7 +9,7 @@ use super::timers::Timers;
 use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::{Arc, Mutex, MutexGuard};
-use crate::primitives::{forbidden, is_forked, not_opened};
+use crate::primitives::{forbidden, not_opened};
 use mio::{Events, Interest, Poll, Registry, Token, Waker, unix::SourceFd};
 use std::io;
 use std::os::fd::RawFd;
@@ -288,7 +288,7 @@ impl Driver {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let interest = interest | Interest::PRIORITY;
         match self.registry.register(&mut SourceFd(&fd), Token(slot.token()), interest) {
-            Ok(()) => Ok(Registration::new(Arc::clone(self), slot, fd)),
+            Ok(()) => Ok(Registration::new(self, slot, fd)),
             Err(error) => {
                 self.slots.put_back(slot);
                 Err(unwatched(&error))
@@ -297,11 +297,6 @@ impl Driver {
     }
 
     pub(super) fn deregister(&self, fd: RawFd) {
-        // The parent of a fork shares the kernel's poller, and the socket too: those of its fibers that wait there wait
-        // on.
-        if is_forked() {
-            return;
-        }
         // The descriptor may have been closed by other means; then there is nothing to undo.
         let _ = self.registry.deregister(&mut SourceFd(&fd));
     }

@@ -1,15 +1,13 @@
 //! A socket that the driver knows. Its readiness and who waits for it: `slot.rs`.
 
 use super::poller::Driver;
-use super::slot::{
-    Direction, IoNode, READ_CLOSED, READ_READY, Readiness, Slot, URGENT, WRITE_CLOSED, WRITE_READY,
-};
+use super::slot::{READ_CLOSED, READ_READY, Readiness, Slot, URGENT, WRITE_CLOSED, WRITE_READY};
 use super::slots::SlotKey;
-use crate::fiber::Wake;
+use crate::primitives::is_forked;
 use crate::primitives::sync::Arc;
 use mio::event::Event;
 use std::os::fd::RawFd;
-use std::pin::Pin;
+use std::sync::Weak;
 
 impl Readiness {
     pub(super) fn of(event: &Event) -> Readiness {
@@ -36,72 +34,93 @@ impl Readiness {
     }
 }
 
-/// A socket known to a driver.
+/// A socket known to a driver, which it does not keep: one that has ended has closed its poller, and the poller has let
+/// go of the socket.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    driver: Arc<Driver>,
+    driver: Weak<Driver>,
     key: SlotKey,
     fd: RawFd,
 }
 
 impl Registration {
-    pub(super) fn new(driver: Arc<Driver>, key: SlotKey, fd: RawFd) -> Registration {
-        Registration { driver, key, fd }
+    pub(super) fn new(driver: &Arc<Driver>, key: SlotKey, fd: RawFd) -> Registration {
+        Registration { driver: Arc::downgrade(driver), key, fd }
     }
 
-    pub(crate) fn belongs_to(&self, driver: &Arc<Driver>) -> bool {
-        Arc::ptr_eq(&self.driver, driver)
-    }
-
-    fn slot(&self) -> &Slot {
-        self.driver.slots.slot(self.key.index)
-    }
-
-    /// The tick if an operation is worth trying, to be handed to [`clear`](Self::clear).
+    /// The socket's slot, if it is `driver` that knows it.
     #[inline]
-    pub(crate) fn ready(&self, direction: Direction) -> Option<u64> {
-        self.slot().ready(direction)
-    }
-
-    /// The kernel said that an operation which began at `tick` would block.
-    pub(crate) fn clear(&self, direction: Direction, tick: u64) {
-        self.slot().clear(direction, tick);
-    }
-
-    /// An operation that began at `tick` came up short.
-    #[inline]
-    pub(crate) fn clear_short(&self, direction: Direction, tick: u64) {
-        self.slot().clear_short(direction, tick);
-    }
-
-    /// Links `node` to be settled by the next event; `false` if the direction is ready already.
-    ///
-    /// The caller unlinks it with [`cancel`](Self::cancel) before its wait returns.
-    #[must_use]
-    pub(crate) fn enqueue(&self, direction: Direction, node: Pin<&mut IoNode>) -> bool {
-        self.slot().enqueue(direction, node)
-    }
-
-    /// After an operation that serves one: who is to serve the next, if `is_there` says that there is more.
-    pub(crate) fn pass_on(&self, is_there: impl FnOnce() -> bool) -> Option<Wake> {
-        self.slot().pass_on(is_there)
-    }
-
-    /// Does anybody wait?
-    #[cfg(test)]
-    pub(crate) fn has_waiters(&self, direction: Direction) -> bool {
-        self.slot().has_waiters(direction)
-    }
-
-    /// Unlinks `node` if it still is linked.
-    pub(crate) fn cancel(&self, direction: Direction, node: Pin<&mut IoNode>) {
-        self.slot().cancel(direction, node);
+    pub(crate) fn slot<'d>(&self, driver: &'d Arc<Driver>) -> Option<&'d Slot> {
+        // The address is nobody else's as long as this registration lives.
+        let is_known = self.driver.as_ptr() == Arc::as_ptr(driver);
+        is_known.then(|| driver.slots.slot(self.key.index))
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.driver.deregister(self.fd);
-        self.driver.slots.put_back(self.key);
+        // In a forked child all of this is the parent's: the kernel's poller, in which its fibers wait on, and a lock
+        // that one of its threads may have held.
+        if is_forked() {
+            return;
+        }
+        if let Some(driver) = self.driver.upgrade() {
+            driver.deregister(self.fd);
+            driver.slots.put_back(self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Direction;
+    use super::*;
+    use crate::primitives::watch_forks;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    fn registered(driver: &Arc<Driver>) -> (UnixStream, UnixStream, Registration) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let registration = driver.register(near.as_raw_fd(), Direction::Read).unwrap();
+        (near, far, registration)
+    }
+
+    #[test]
+    fn a_socket_does_not_keep_its_driver() {
+        let driver = Driver::new(1).unwrap();
+        let (_near, _far, registration) = registered(&driver);
+        assert!(registration.slot(&driver).is_some());
+        let kept = Arc::downgrade(&driver);
+        drop(driver);
+        assert!(kept.upgrade().is_none());
+        let driver = Driver::new(1).unwrap();
+        assert!(registration.slot(&driver).is_none(), "another one's");
+    }
+
+    /// A thread of the parent's may hold the table's lock at the fork.
+    #[test]
+    fn a_forked_child_drops_a_socket_whoever_held_what() {
+        watch_forks();
+        let driver = Driver::new(1).unwrap();
+        let (_near, _far, registration) = registered(&driver);
+        let status = driver.slots.while_taken(|| {
+            // SAFETY: the child calls what a handler of signals may call, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: so that it ends, also where it would wait for ever.
+                unsafe { libc::alarm(5) };
+                drop(registration);
+                // SAFETY: ends it, without the destructors of the parent.
+                unsafe { libc::_exit(7) };
+            }
+            let mut status = 0;
+            // SAFETY: the child is ours.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            std::mem::forget(registration);
+            ExitStatus::from_raw(status)
+        });
+        assert_eq!(status.code(), Some(7), "{status:?}");
     }
 }

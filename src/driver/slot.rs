@@ -113,7 +113,7 @@ impl Waiting {
 
 /// The state behind one registration.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     /// Generation, tick and flags; written by the poller, by operations, by open and close.
     word: AtomicU64,
     waiting: Lock<Waiting>,
@@ -171,7 +171,7 @@ impl Slot {
     }
 
     /// After an operation that serves one: who is to serve the next, if `is_there` says that there is more.
-    pub(super) fn pass_on(&self, is_there: impl FnOnce() -> bool) -> Option<Wake> {
+    pub(crate) fn pass_on(&self, is_there: impl FnOnce() -> bool) -> Option<Wake> {
         // Where it is not set, whoever sets it wakes one.
         let tick = self.ready(Direction::Accept)?;
         // Who comes to wait from here on sees the bit.
@@ -187,21 +187,21 @@ impl Slot {
 
     /// The tick if an operation is worth trying, to be handed to [`clear`](Self::clear).
     #[inline]
-    pub(super) fn ready(&self, direction: Direction) -> Option<u64> {
+    pub(crate) fn ready(&self, direction: Direction) -> Option<u64> {
         let word = self.word.load(Ordering::Acquire);
         (word & direction.ready() != 0).then_some(word & TICK_MASK)
     }
 
     /// The kernel said that an operation which began at `tick` would block: until the next event,
     /// don't try.
-    pub(super) fn clear(&self, direction: Direction, tick: u64) {
+    pub(crate) fn clear(&self, direction: Direction, tick: u64) {
         self.clear_unless(0, direction, tick);
     }
 
     /// An operation that began at `tick` came up short: the next one would block, unless the peer is
     /// gone, which no event will tell once more, or there was urgent data.
     #[inline]
-    pub(super) fn clear_short(&self, direction: Direction, tick: u64) {
+    pub(crate) fn clear_short(&self, direction: Direction, tick: u64) {
         self.clear_unless(direction.closed() | URGENT, direction, tick);
     }
 
@@ -221,7 +221,7 @@ impl Slot {
     ///
     /// The caller unlinks it with [`cancel`](Self::cancel) before its wait returns.
     #[must_use]
-    pub(super) fn enqueue(&self, direction: Direction, node: Pin<&mut IoNode>) -> bool {
+    pub(crate) fn enqueue(&self, direction: Direction, node: Pin<&mut IoNode>) -> bool {
         let mut waiting = self.waiting.lock();
         if self.word.load(Ordering::Acquire) & direction.ready() != 0 {
             return false;
@@ -235,12 +235,12 @@ impl Slot {
     }
 
     #[cfg(all(test, not(loom)))]
-    pub(super) fn has_waiters(&self, direction: Direction) -> bool {
+    pub(crate) fn has_waiters(&self, direction: Direction) -> bool {
         !self.waiting.lock().list(direction).is_empty()
     }
 
     /// Unlinks `node` if it still is linked.
-    pub(super) fn cancel(&self, direction: Direction, node: Pin<&mut IoNode>) {
+    pub(crate) fn cancel(&self, direction: Direction, node: Pin<&mut IoNode>) {
         // SAFETY: the node is not moved.
         let node = NonNull::from(unsafe { node.get_unchecked_mut() });
         // SAFETY: it is in this list or in none.

@@ -89,6 +89,13 @@ impl Slots {
         self.free.lock().indices.push(key.index);
     }
 
+    /// Runs `f` while nobody else can take one or put one back.
+    #[cfg(test)]
+    pub(super) fn while_taken<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _free = self.free.lock();
+        f()
+    }
+
     pub(super) fn deliver(&self, event: &Event, settled: &mut Batch) {
         let key = SlotKey::from_token(event.token().0);
         self.slot(key.index).deliver(key.generation, Readiness::of(event), settled);

@@ -1,6 +1,6 @@
 //! A descriptor's readiness as a case of a select.
 //!
-//! The node waits in the descriptor's registration as that of an operation does, also a plain thread's,
+//! The node waits in the descriptor's slot as that of an operation does, also a plain thread's,
 //! whose operations need none: it is the default runtime's driver that tells it. An event says that it is
 //! worth looking, and the look is `poll(2)`: so the case is chosen only when it is true.
 
@@ -9,7 +9,7 @@ use crate::channel::{
     Attempt, Kind, Other, Parcel, Purpose, SelectNode, Selectable, SelectedOperation,
     Source as CaseSource,
 };
-use crate::driver::{Direction, Driver, IoNode, Registration};
+use crate::driver::{Direction, Driver, IoNode, Slot};
 use crate::fiber;
 use crate::primitives::sync::{Arc, Mutex};
 use crate::runtime::with_scheduler_here;
@@ -75,16 +75,12 @@ impl<'s> Readiness<'s> {
 
     /// Is it noted that the socket is ready, and does `look` say so too? What a short operation or an attempt
     /// has seen is not noted everywhere.
-    pub(super) fn is_noted(
-        &self,
-        registration: &Registration,
-        look: impl FnOnce() -> bool,
-    ) -> bool {
+    pub(super) fn is_noted(&self, slot: &Slot, look: impl FnOnce() -> bool) -> bool {
         // Before the look, so that an event after it counts.
-        let Some(tick) = registration.ready(self.direction) else { return false };
+        let Some(tick) = slot.ready(self.direction) else { return false };
         let ready = look();
         if !ready {
-            registration.clear(self.direction, tick);
+            slot.clear(self.direction, tick);
         }
         ready
     }
@@ -93,11 +89,11 @@ impl<'s> Readiness<'s> {
         self.refused.lock().is_some()
     }
 
-    fn register(&self, driver: &Arc<Driver>) -> io::Result<&'s Registration> {
-        if self.source.registration_with(driver).is_none() {
+    fn register<'d>(&self, driver: &'d Arc<Driver>) -> io::Result<&'d Slot> {
+        if self.source.slot_with(driver).is_none() {
             self.source.register_with(driver, self.direction)?;
         }
-        Ok(self.source.registration_with(driver).expect("registered just now"))
+        Ok(self.source.slot_with(driver).expect("registered just now"))
     }
 }
 
@@ -127,14 +123,15 @@ impl CaseSource for Readiness<'_> {
     }
 
     unsafe fn link(&self, node: &SelectNode, _purpose: Purpose) -> bool {
-        let registration = match self.register(&driver_here()) {
-            Ok(registration) => registration,
+        let driver = driver_here();
+        let slot = match self.register(&driver) {
+            Ok(slot) => slot,
             Err(error) => {
                 *self.refused.lock() = Some(error);
                 return false;
             }
         };
-        if self.is_noted(registration, || self.poll()) {
+        if self.is_noted(slot, || self.poll()) {
             return false;
         }
         // SAFETY: in no list yet, so nobody else reaches its place; it stays there until it is unlinked.
@@ -142,15 +139,15 @@ impl CaseSource for Readiness<'_> {
             *node.other() = Other::Io(IoNode::with_result(node.waiter(), node.result()));
             io_node(node.other())
         };
-        made.is_some_and(|made| registration.enqueue(self.direction, made))
+        made.is_some_and(|made| slot.enqueue(self.direction, made))
     }
 
     unsafe fn unlink(&self, node: &SelectNode, _purpose: Purpose) {
-        let registrations = self.source.registration_with(&driver_here());
+        let driver = driver_here();
         // SAFETY: the node's owner asks.
-        if let (Some(registration), Some(made)) = (registrations, unsafe { io_node(node.other()) })
-        {
-            registration.cancel(self.direction, made);
+        let made = unsafe { io_node(node.other()) };
+        if let (Some(slot), Some(made)) = (self.source.slot_with(&driver), made) {
+            slot.cancel(self.direction, made);
         }
     }
 }

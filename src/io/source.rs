@@ -6,13 +6,15 @@
 //! 1. The descriptor is registered with a driver when a fiber of that driver's runtime first has to
 //!    wait for it (or a thread in a select, whose driver is the default runtime's), and stays so until it
 //!    is closed. One that is used under two runtimes has a
-//!    registration with each.
+//!    registration with each. That of a runtime which has ended keeps nothing of it but some memory.
 //! 2. A registration is dropped before its descriptor is closed.
 //! 3. System calls on fibers return their error by value, never through `errno`, whose address the
 //!    compiler may keep from before a switch. So an operation is a `rustix` call.
+//! 4. What the driver has not brought yet may be there all the same: no wait ends in an error before the operation has
+//!    been tried once more.
 
 use crate::cancel;
-use crate::driver::{Direction, Driver, IoNode, Registration};
+use crate::driver::{Direction, Driver, IoNode, Registration, Slot};
 use crate::fiber::FiberPtr;
 use crate::park::{self, Outcome, Parking, Wait, deadline_after};
 use crate::primitives::clock::Moment;
@@ -133,26 +135,26 @@ impl Source {
         };
         let mut deadline = None;
         loop {
-            let registration = self.registration(fiber);
-            let tick = match registration {
+            let slot = self.slot(fiber);
+            let tick = match slot {
                 None => 0,
-                Some(registration) => match registration.ready(wanted.direction) {
+                Some(slot) => match slot.ready(wanted.direction) {
                     Some(tick) => tick,
-                    None => {
-                        self.wait(registration, wanted, &mut deadline)?;
-                        continue;
-                    }
+                    None => match self.wait(slot, wanted, &mut deadline) {
+                        Outcome::Woken(_) => continue,
+                        ended => return self.try_at_the_end(wanted, ended, operation),
+                    },
                 },
             };
             match operation(self.fd.as_fd()) {
                 Ok((result, short)) => {
-                    if let (true, Some(registration)) = (short, registration) {
-                        registration.clear_short(wanted.direction, tick);
+                    if let (true, Some(slot)) = (short, slot) {
+                        slot.clear_short(wanted.direction, tick);
                     }
                     return Ok(result);
                 }
-                Err(Errno::AGAIN) => match registration {
-                    Some(registration) => registration.clear(wanted.direction, tick),
+                Err(Errno::AGAIN) => match slot {
+                    Some(slot) => slot.clear(wanted.direction, tick),
                     None => self.register(fiber, wanted.direction)?,
                 },
                 Err(Errno::INTR) => {}
@@ -161,19 +163,44 @@ impl Source {
         }
     }
 
-    /// The registration with the driver of `fiber`'s runtime, if there is one.
+    /// The wait of an operation has ended in another way than by an event (invariant 4).
+    #[cold]
+    fn try_at_the_end<R>(
+        &self,
+        wanted: Wanted,
+        ended: Outcome,
+        mut operation: impl FnMut(BorrowedFd<'_>) -> Result<(R, bool), Errno>,
+    ) -> io::Result<R> {
+        let tried = loop {
+            match operation(self.fd.as_fd()) {
+                Err(Errno::INTR) => {}
+                tried => break tried,
+            }
+        };
+        match (tried, ended) {
+            (Err(Errno::AGAIN), Outcome::TimedOut) => Err(wanted.timed_out()),
+            (Err(Errno::AGAIN), _) => Err(cancel::error()),
+            (tried, _) => {
+                cancel::took_effect();
+                Ok(tried?.0)
+            }
+        }
+    }
+
+    /// The slot with the driver of `fiber`'s runtime, if it knows the descriptor.
     #[inline]
-    fn registration(&self, fiber: FiberPtr) -> Option<&Registration> {
+    fn slot(&self, fiber: FiberPtr) -> Option<&Slot> {
         // SAFETY: a fiber's scheduler outlives the fiber.
-        self.registration_with(unsafe { &(*Shared::of(fiber)).driver })
+        self.slot_with(unsafe { &(*Shared::of(fiber)).driver })
     }
 
     #[inline]
-    pub(super) fn registration_with(&self, driver: &Arc<Driver>) -> Option<&Registration> {
+    pub(super) fn slot_with<'d>(&self, driver: &'d Arc<Driver>) -> Option<&'d Slot> {
         let mut at = self.registered.get();
         while let Some(registered) = at {
-            if registered.registration.belongs_to(driver) {
-                return Some(&registered.registration);
+            let slot = registered.registration.slot(driver);
+            if slot.is_some() {
+                return slot;
             }
             at = registered.next.get().map(|next| &**next);
         }
@@ -193,7 +220,7 @@ impl Source {
         // The kernel's poller is the parent's too.
         park::check_process();
         let _lock = self.registering.lock();
-        if self.registration_with(driver).is_some() {
+        if self.slot_with(driver).is_some() {
             return Ok(());
         }
         let registration = driver.register(self.fd.as_raw_fd(), blocked)?;
@@ -208,19 +235,14 @@ impl Source {
     }
 
     #[inline(never)]
-    fn wait(
-        &self,
-        registration: &Registration,
-        wanted: Wanted,
-        deadline: &mut Option<Moment>,
-    ) -> io::Result<()> {
+    fn wait(&self, slot: &Slot, wanted: Wanted, deadline: &mut Option<Moment>) -> Outcome {
         if let (None, Some(timeout)) = (*deadline, wanted.timeout) {
             *deadline = Some(deadline_after(timeout));
         }
         let parking = Parking::begin(wanted.reason);
         let mut node = pin!(IoNode::new(parking.waiter()));
-        if !registration.enqueue(wanted.direction, node.as_mut()) {
-            return Ok(());
+        if !slot.enqueue(wanted.direction, node.as_mut()) {
+            return Outcome::Woken(0);
         }
         let object = self.fd.as_raw_fd() as usize;
         let wait = Wait {
@@ -230,16 +252,13 @@ impl Source {
             outside: true,
             ..Wait::new(wanted.reason)
         };
-        let linked = Linked { registration, direction: wanted.direction, node };
-        match parking.park(wait) {
-            Outcome::Woken(_) => {
-                // By an event, which took it out.
-                mem::forget(linked);
-                Ok(())
-            }
-            Outcome::TimedOut => Err(wanted.timed_out()),
-            Outcome::Cancelled => Err(cancel::error()),
+        let linked = Linked { slot, direction: wanted.direction, node };
+        let ended = parking.park(wait);
+        if let Outcome::Woken(_) = ended {
+            // By an event, which took it out.
+            mem::forget(linked);
         }
+        ended
     }
 
     #[cold]
@@ -276,24 +295,24 @@ impl Drop for PassesOn<'_> {
             return;
         }
         let is_there = || is_ready_now(self.source.fd.as_fd(), Direction::Accept);
-        let registration = self.source.registration(self.fiber);
-        if let Some(wake) = registration.and_then(|registration| registration.pass_on(is_there)) {
+        let slot = self.source.slot(self.fiber);
+        if let Some(wake) = slot.and_then(|slot| slot.pass_on(is_there)) {
             // Behind the caller, who has a connection to serve, somebody else may be sooner.
             scheduler::wake_where_thieves_look(wake);
         }
     }
 }
 
-/// Takes a wait out of its registration when it goes, by a panic too.
+/// Takes a wait out of its slot when it goes, by a panic too.
 struct Linked<'a> {
-    registration: &'a Registration,
+    slot: &'a Slot,
     direction: Direction,
     node: Pin<&'a mut IoNode>,
 }
 
 impl Drop for Linked<'_> {
     fn drop(&mut self) {
-        self.registration.cancel(self.direction, self.node.as_mut());
+        self.slot.cancel(self.direction, self.node.as_mut());
     }
 }
 

@@ -3,7 +3,7 @@
 use super::ready::driver_here;
 use super::source::is_ready_now;
 use super::{Readiness, Source, Wanted};
-use crate::driver::{Direction, Driver, IoNode, Registration};
+use crate::driver::{Direction, Driver, IoNode, Slot};
 use crate::fiber::{self, Batch, Outcome, WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
 use crate::runtime::Builder;
@@ -27,15 +27,15 @@ fn event(mut far: &UnixStream, driver: &Driver) {
 }
 
 /// A wait of the calling thread, linked and unlinked; says how `while_linked` has ended it.
-fn wait(registration: &Registration, while_linked: impl FnOnce()) -> Option<Outcome> {
+fn wait(slot: &Slot, while_linked: impl FnOnce()) -> Option<Outcome> {
     let thread = fiber::thread_block();
     thread.state().begin_wait();
     let mut node = pin!(IoNode::new(WaiterPtr::of_thread(&thread)));
-    if !registration.enqueue(Direction::Read, node.as_mut()) {
+    if !slot.enqueue(Direction::Read, node.as_mut()) {
         return None;
     }
     while_linked();
-    registration.cancel(Direction::Read, node);
+    slot.cancel(Direction::Read, node);
     Some(thread.state().load().outcome())
 }
 
@@ -47,30 +47,30 @@ fn an_event_after_the_look_of_a_case_keeps_it_from_waiting() {
     let mut reader = near.try_clone().unwrap();
     let source = Source::new(near.into());
     source.register_with(&driver, Direction::Read).unwrap();
-    let registration = source.registration_with(&driver).unwrap();
+    let slot = source.slot_with(&driver).unwrap();
     let case = Readiness::read(&source);
     // Noted, and not so any more.
     let mut old = || {
         event(&far, &driver);
         reader.read_exact(&mut [0]).unwrap();
-        assert!(registration.ready(Direction::Read).is_some());
+        assert!(slot.ready(Direction::Read).is_some());
     };
     let after_the_look = || {
         event(&far, &driver);
         false
     };
     old();
-    assert!(!case.is_noted(registration, after_the_look));
-    assert_eq!(wait(registration, || ()), None, "between look and clear");
+    assert!(!case.is_noted(slot, after_the_look));
+    assert_eq!(wait(slot, || ()), None, "between look and clear");
 
     old();
-    assert!(!case.is_noted(registration, || false));
+    assert!(!case.is_noted(slot, || false));
     event(&far, &driver);
-    assert_eq!(wait(registration, || ()), None, "between clear and link");
+    assert_eq!(wait(slot, || ()), None, "between clear and link");
 
     old();
-    assert!(!case.is_noted(registration, || false));
-    let ended = wait(registration, || event(&far, &driver));
+    assert!(!case.is_noted(slot, || false));
+    let ended = wait(slot, || event(&far, &driver));
     assert_eq!(ended, Some(Outcome::Woken(0)), "behind the link");
 }
 
@@ -119,8 +119,9 @@ fn who_is_chosen_and_fails_leaves_it_to_the_next() {
         crate::scope(|scope| {
             let acceptors = [scope.go(accept), scope.go(accept)];
             crate::yield_now();
-            let registration = source.registration_with(&driver_here()).unwrap();
-            assert!(registration.has_waiters(Direction::Accept));
+            let driver = driver_here();
+            let slot = source.slot_with(&driver).unwrap();
+            assert!(slot.has_waiters(Direction::Accept));
             far.write_all(&[1]).unwrap();
             acceptors.map(|acceptor| acceptor.join().unwrap().map_err(|error| error.raw_os_error()))
         })
@@ -150,12 +151,12 @@ fn a_forked_child_passes_nothing_on() {
             let driver = driver_here();
             let mut settled = Batch::new();
             driver.look(&mut driver.try_role().unwrap(), Moment::now(), &mut settled);
-            let registration = source.registration_with(&driver).unwrap();
+            let slot = source.slot_with(&driver).unwrap();
             // SAFETY: the child calls the system and what is tested, and leaves without running what is the parent's.
             let pid = unsafe { libc::fork() };
             if pid == 0 {
                 let served = accept().is_ok();
-                let waits = registration.has_waiters(Direction::Accept);
+                let waits = slot.has_waiters(Direction::Accept);
                 // SAFETY: as above.
                 unsafe { libc::_exit(if served && waits { 7 } else { 8 }) };
             }
@@ -185,8 +186,8 @@ fn a_wait_that_unwinds_leaves_its_registration() {
         driver.fails.store(true, Ordering::Relaxed);
         let read = || source.operate(wanted, |_| Err::<((), bool), _>(Errno::AGAIN));
         assert!(catch_unwind(AssertUnwindSafe(read)).is_err(), "nothing to see");
-        let registration = source.registration_with(&driver).unwrap();
-        registration.has_waiters(Direction::Read)
+        let slot = source.slot_with(&driver).unwrap();
+        slot.has_waiters(Direction::Read)
     });
     assert!(!linked, "a node is linked, and its wait is over");
 }

@@ -30,7 +30,8 @@
 //!
 //! `accept`, `connect`, reads, writes and `peek` of a cancelled fiber return an error for which
 //! [`is_cancelled`](crate::cancel::is_cancelled) holds, if they would have to wait. What is there
-//! already is served as usual, so nothing is lost. On a plain thread, and in
+//! already is served as usual, so nothing is lost; so it is where a time-out is over, or a timeout around the
+//! operation, however late that is looked at. On a plain thread, and in
 //! [`volt::blocking`](crate::blocking), a token does not end an operation that has begun to wait: see
 //! [`volt::cancel`](crate::cancel).
 //!
