@@ -5,6 +5,7 @@ mod net_support;
 use net_support::common::task::Task;
 use net_support::common::waits::{Announced, until_true, until_waits};
 use net_support::{LIMIT, World, everywhere, listen, pair};
+use rustix::net::sockopt::Timeout;
 use std::io::{ErrorKind, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -101,6 +102,25 @@ fn timeouts_and_mode_go_along() {
     let near = TcpStream::from(near);
     assert_eq!(near.read_timeout().unwrap(), Some(Duration::from_secs(7)));
     assert_eq!(near.write_timeout().unwrap(), Some(Duration::from_secs(9)));
+}
+
+/// The kernel hands a listener's on to its connections.
+#[test]
+#[cfg(target_os = "linux")]
+fn timeouts_go_along_to_connections() {
+    everywhere(|_| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let time = Some(Duration::from_millis(100));
+        rustix::net::sockopt::set_socket_timeout(&listener, Timeout::Recv, time).unwrap();
+        let address = listener.local_addr().unwrap();
+        let _first = std::net::TcpStream::connect(address).unwrap();
+        assert_eq!(listener.accept().unwrap().0.read_timeout().unwrap(), time);
+        let listener = TcpListener::from(listener);
+        let _second = std::net::TcpStream::connect(address).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        assert_eq!((stream.read_timeout().unwrap(), stream.write_timeout().unwrap()), (time, None));
+        assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    });
 }
 
 /// What was taken back in volt is not there after it.

@@ -59,9 +59,13 @@ impl Socket {
         socket
     }
 
-    /// A connection that `listener` has accepted, of the same kind.
+    /// A connection that `listener` has accepted, of the same kind and, as Linux has it, with the same time-outs.
     pub(super) fn accepted(fd: OwnedFd, listener: &Socket) -> Socket {
-        Socket { is_tcp: listener.is_tcp, ..Socket::new(fd) }
+        let socket = Socket { is_tcp: listener.is_tcp, ..Socket::new(fd) };
+        for ((_, own), (_, theirs)) in socket.timeouts().into_iter().zip(listener.timeouts()) {
+            own.store(theirs.load());
+        }
+        socket
     }
 
     /// The descriptor for use outside volt: this one if `socket` is the last handle, else a
