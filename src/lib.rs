@@ -50,11 +50,12 @@
 //! fiber to another worker, so that what cannot stand it breaks in tests.
 //!
 //! A fiber whose thread is unwinding from a panic blocks its thread when it waits, since the panic count belongs to the
-//! thread. A wait in a `fork`ed child panics, as does a spawn that none of the parent's fibers makes (a yield there
-//! runs none of their copies), and so does a wait on a stack that is not the fiber's: a coroutine's of another library,
-//! the alternate stack of a signal handler. In a handler on the fiber's own stack it cannot be told from any other, and
-//! is just as wrong. Where fibers borrow from the caller, [`scope`](thread::scope) and [`run`] refuse such a wait
-//! before they have begun; one that comes to it later, forked within, ends the process.
+//! thread. A wait in a `fork`ed child panics, as does a spawn that none of the parent's fibers makes; a yield there
+//! runs none of their copies, and a fiber that comes to its end there ends the process. A wait panics on a stack that
+//! is not the fiber's, too: a coroutine's of another library, the alternate stack of a signal handler. In a handler on
+//! the fiber's own stack it cannot be told from any other, and is just as wrong. Where fibers borrow from the caller,
+//! [`scope`](thread::scope) and [`run`] refuse such a wait before they have begun; one that comes to it later, forked
+//! within, ends the process.
 //!
 //! # Code that blocks its thread
 //!

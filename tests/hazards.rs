@@ -724,6 +724,44 @@ fn a_forked_child_runs_no_fiber_of_its_parent() {
     assert!(left.status.success(), "{left:?}");
 }
 
+/// Nor does one that comes to its end there make room for them, whether it returns or is refused a wait; the poller
+/// stays the parent's.
+#[test]
+fn a_fiber_that_ends_in_a_forked_child_ends_the_process() {
+    let left = child("a_fiber_that_ends_in_a_forked_child_ends_the_process", &[], || {
+        for (waits, workers) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
+            let builder = match workers {
+                0 => Builder::new_current_thread(),
+                workers => Builder::new().workers(workers),
+            };
+            let runtime = builder.stall_period(None).build().unwrap();
+            let (mut seen, other) = std::os::unix::net::UnixStream::pair().unwrap();
+            runtime.run(move || {
+                let mut theirs = other.try_clone().unwrap();
+                let fiber = volt::go(move || theirs.write_all(b"x").unwrap());
+                // SAFETY: the child runs only what may follow here in a forked child.
+                let pid = unsafe { libc::fork() };
+                if pid == 0 {
+                    if waits {
+                        volt::sleep(Duration::from_millis(1));
+                    }
+                    return;
+                }
+                let mut status = 0;
+                // SAFETY: our child, waited for once.
+                assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+                assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT);
+                fiber.join().unwrap();
+            });
+            let mut runs = Vec::new();
+            seen.read_to_end(&mut runs).unwrap();
+            assert_eq!(runs, b"x", "waits: {waits}, workers: {workers}");
+        }
+    });
+    assert!(left.status.success(), "{left:?}");
+    assert_eq!(left.text.matches("a fiber has come to its end in a forked child").count(), 4);
+}
+
 /// A daemon forks with its runtime in a variable.
 #[test]
 fn a_runtime_is_dropped_in_a_forked_child() {

@@ -6,6 +6,7 @@ use super::switch::Post;
 use super::worker::Worker;
 use crate::context;
 use crate::fiber::{self, FiberPtr, Host, Seen, Woken};
+use crate::primitives;
 use crate::primitives::sync::atomic::Ordering;
 use crate::stack::{self, SlotHeader, Stack, StackSize};
 use std::mem::ManuallyDrop;
@@ -64,6 +65,17 @@ unsafe fn measure(fiber: FiberPtr, stack: NonNull<SlotHeader>) {
     }
 }
 
+/// All that could run next is a copy of what runs in the parent, whose poller the worker would turn, and whose threads
+/// may have held any lock.
+#[cold]
+#[inline(never)]
+fn end_forked() -> ! {
+    primitives::abort_with(
+        "\nvolt: a fiber has come to its end in a forked child, where nothing else may run, so the process ends: \
+         leave it by exec or _exit\n",
+    )
+}
+
 /// # Safety
 ///
 /// Called by the fiber itself.
@@ -80,6 +92,9 @@ pub(super) struct Scheduler;
 impl Seen for Scheduler {
     #[inline(always)]
     unsafe fn before_end(fiber: FiberPtr) {
+        if primitives::is_forked() {
+            end_forked();
+        }
         // SAFETY: a fiber ends on a worker; it may be another one than it started on.
         let worker = unsafe { &*Worker::current() };
         let _without_core = match worker.core() {
