@@ -794,6 +794,30 @@ fn mail_of_a_busy_worker_runs_elsewhere() {
     });
 }
 
+/// Nor what has not started from one who may run it, where those who have may not move.
+#[test]
+fn mail_that_has_not_started_does_not_wait_for_a_busy_worker() {
+    within(LONG, || {
+        for placement in [Placement::TwoChoices, Placement::LeastLoaded] {
+            let builder = plain(2).migrate(Migrate::BeforeStart).placement(placement);
+            let runtime = builder.build().unwrap();
+            let (begun, over) =
+                (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let (its, theirs) = (Arc::clone(&begun), Arc::clone(&over));
+            let hog = runtime.go(move || {
+                its.store(true, Ordering::SeqCst);
+                while !theirs.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            });
+            until("it to run", || begun.load(Ordering::SeqCst));
+            (0..64).for_each(|_| runtime.go(|| ()).join().unwrap());
+            over.store(true, Ordering::SeqCst);
+            hog.join().unwrap();
+        }
+    });
+}
+
 #[test]
 fn the_queue_s_figures_say_what_is_there() {
     let runtime = Builder::new_current_thread().build().unwrap();

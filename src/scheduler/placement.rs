@@ -32,11 +32,13 @@ impl Shared {
 
     /// The core whose mailbox gets a fiber from outside; `None` for the injector.
     pub(super) fn place(&self) -> Option<usize> {
-        match self.config.placement {
+        let core = match self.config.placement {
             Placement::Injector => None,
             Placement::TwoChoices => self.less_loaded(self.two_choices()),
             Placement::LeastLoaded => self.less_loaded(0..self.cores.len()),
-        }
+        };
+        // Behind a busy worker it would wait for that one, where thieves leave mailboxes alone.
+        core.filter(|core| self.runs_anywhere() || self.idle.is_parked(*core))
     }
 
     fn two_choices(&self) -> [usize; 2] {

@@ -222,6 +222,8 @@ impl Shared {
         let there = self.cores.get(core);
         match there.mailbox.push(fiber) {
             Ok(()) if self.idle.claim(core) => self.unpark(core),
+            // It is busy by now, and thieves leave its mailbox alone.
+            Ok(()) if !self.runs_anywhere() => return self.forward_mail(there),
             Ok(()) => self.notify(),
             Err(fiber) => return self.abandon(fiber),
         }

@@ -121,6 +121,24 @@ fn mail_is_taken_from_a_worker_that_does_not_come_to_it() {
     });
 }
 
+/// Where thieves leave mailboxes alone.
+#[test]
+fn nobody_fresh_is_put_behind_a_busy_worker_who_keeps_its_mail() {
+    let config =
+        Config { migrate: Migrate::BeforeStart, placement: Placement::LeastLoaded, ..config(2) };
+    bench(config, 2, |bench| {
+        assert_eq!(bench.shared.place(), None, "both are busy");
+        bench.lies_down(1);
+        assert_eq!(bench.shared.place(), Some(1));
+        // It has risen meanwhile.
+        bench.workers[1].leave_bed(false);
+        bench.fibers[1].home.store(2, Ordering::Relaxed);
+        bench.core(1).mailbox.push(bench.fibers[1]).unwrap();
+        bench.shared.push_mail(1, bench.fibers[0]);
+        assert_eq!((bench.shared.injector.len(), bench.core(1).mailbox.len()), (1, 1));
+    });
+}
+
 /// Its worker has just risen from the poller, for nobody: without the other one nobody would sit there while it runs.
 #[test]
 fn who_goes_home_to_one_that_is_awake_leaves_the_poller_to_somebody() {
