@@ -207,3 +207,65 @@ fn a_run_goes_on_where_the_driver_leaves() {
         }
     });
 }
+
+/// Calls `f` in a destructor while the thread unwinds from a panic.
+fn while_unwinding(f: impl FnOnce()) {
+    struct Calls<F: FnOnce()>(Option<F>);
+    impl<F: FnOnce()> Drop for Calls<F> {
+        fn drop(&mut self) {
+            self.0.take().unwrap()();
+        }
+    }
+    let unwinds = || {
+        let _calls = Calls(Some(f));
+        resume_unwind(Box::new("on purpose"));
+    };
+    assert!(catch_unwind(AssertUnwindSafe(unwinds)).is_err());
+}
+
+/// Its fibers do not unwind: a wait leaves the thread as ever, and the thread comes to its deadline.
+#[test]
+fn a_shutdown_while_unwinding_ends_at_its_deadline() {
+    within(LONG, || {
+        let runtime = driven(Migrate::Anytime);
+        drop(runtime.go(|| {
+            loop {
+                volt::sleep(ms(1));
+            }
+        }));
+        while_unwinding(|| {
+            let error = runtime.shutdown(ms(50)).unwrap_err();
+            assert_eq!(error.fibers, 1, "{error}");
+        });
+    });
+}
+
+#[test]
+fn a_run_while_unwinding_ends_with_its_fiber_and_poisons_nothing() {
+    within(LONG, || {
+        let runtime = driven(Migrate::Anytime);
+        let mutex = Arc::new(volt::sync::Mutex::new(()));
+        let theirs = Arc::clone(&mutex);
+        let holder = runtime.go(move || {
+            let guard = theirs.lock().unwrap();
+            volt::thread::park();
+            drop(guard);
+            loop {
+                volt::sleep(ms(1));
+            }
+        });
+        runtime.run(volt::yield_now);
+        assert!(mutex.try_lock().is_err(), "it holds the lock");
+        let unparked = holder.thread().clone();
+        while_unwinding(|| {
+            unparked.unpark();
+            runtime.run(|| {
+                until("the holder to let go", || {
+                    volt::yield_now();
+                    mutex.try_lock().is_ok() || mutex.is_poisoned()
+                })
+            });
+        });
+        assert!(!mutex.is_poisoned());
+    });
+}

@@ -1,11 +1,16 @@
 //! The thread that runs a current-thread runtime: for as long as a `run` takes, or until nothing is left.
+//!
+//! Who unwinds from a panic has another one do it: the count of panics is the thread's, so that all fibers would be
+//! taken for such as unwind themselves, whose waits keep the thread and end by nothing, and whose locks are poisoned.
 
 use super::join::JoinHandle;
 use crate::fiber::{Owner, Waiters};
 use crate::park::{self, Wait};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
+use crate::primitives::thread;
 use crate::scheduler::{self, Shared};
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 /// Whether a thread drives a current-thread runtime. Others wait until none does, or for their fiber, which whoever
@@ -38,11 +43,11 @@ impl Drop for Driving<'_> {
 
 /// Drives, or waits while another thread does, until `fiber` has ended. Was it cancelled, because something around the
 /// caller has ended its waits?
-pub(super) fn run_to_end<T>(driven: &Driven, shared: &Shared, fiber: &JoinHandle<T>) -> bool {
+pub(super) fn run_to_end<T: Send>(driven: &Driven, shared: &Shared, fiber: &JoinHandle<T>) -> bool {
     let mut cut_off = false;
     while !fiber.is_finished() {
         if let Some(_driving) = driven.take() {
-            return drive(shared, fiber) || cut_off;
+            return calmly(shared, || drive(shared, fiber)) || cut_off;
         }
         let wait = if cut_off { Wait::new("join") } else { Wait::cancellable("join") };
         if !fiber.wait_beside(&driven.free, || driven.is_free(), wait) {
@@ -83,8 +88,27 @@ fn drive<T>(shared: &Shared, fiber: &JoinHandle<T>) -> bool {
     cut_off
 }
 
+/// Calls `drive` on a thread that does not unwind: the caller's, or a new one. Fibers that must not leave their thread
+/// stay, as they do where there are no more threads.
+fn calmly<R: Send>(shared: &Shared, drive: impl Fn() -> R + Sync) -> R {
+    if !thread::panicking() || !shared.runs_anywhere() {
+        return drive();
+    }
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name("volt-driver".into());
+        match builder.spawn_scoped(scope, &drive) {
+            Ok(thread) => thread.join().unwrap_or_else(|payload| resume_unwind(payload)),
+            Err(_) => drive(),
+        }
+    })
+}
+
 /// Runs the fibers of a current-thread runtime until none is left.
 pub(super) fn drive_drained(shared: &Shared, deadline: Moment) {
+    calmly(shared, || drain(shared, deadline));
+}
+
+fn drain(shared: &Shared, deadline: Moment) {
     shared.begin_drain();
     while shared.live() != 0 && Moment::now() < deadline {
         let slice = Moment::now().saturating_add(LOOK_AGAIN).min(deadline);
