@@ -2,13 +2,14 @@
 
 mod common;
 
-use common::waits::{until_true, until_waits_on};
+use common::waits::{Announced, until_true, until_waits_on};
 use common::{LONG, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use volt::cancel::{Cancelled, shield};
 use volt::runtime::{Builder, Runtime, ShutdownError};
+use volt::sync::{Mutex, Semaphore};
 use volt::thread;
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -415,6 +416,47 @@ fn what_others_borrow_from_a_fiber_outlives_its_runtime() {
             let bytes = unsafe { std::slice::from_raw_parts(lent as *const u8, 4096) };
             assert!(bytes.iter().all(|byte| *byte == 7));
             assert!(!lender.is_finished());
+        }
+    });
+}
+
+/// What comes to where they wait is for those who are left.
+#[test]
+fn those_who_never_run_again_take_nothing() {
+    within(LONG, || {
+        for runtime in runtimes() {
+            let (sender, receiver) = volt::channel::unbounded();
+            let permits = Arc::new(Semaphore::new(0));
+            let mutex = Arc::new(Mutex::new(()));
+            let held = mutex.lock().unwrap();
+            let (theirs, wanted, locked) =
+                (receiver.clone(), Arc::clone(&permits), Arc::clone(&mutex));
+            let waits = [
+                ("receive from a channel", runtime.go(move || _ = theirs.recv())),
+                ("semaphore", runtime.go(move || drop(wanted.acquire()))),
+                ("mutex", runtime.go(move || drop(locked.lock()))),
+            ];
+            if !has_threads(&runtime) {
+                runtime.run(volt::yield_now);
+            }
+            for (what, fiber) in &waits {
+                until_waits_on(runtime.handle(), what, fiber);
+            }
+            let locked = Arc::clone(&mutex);
+            let announced = Arc::new(Announced::default());
+            let announces = Arc::clone(&announced);
+            let next = std::thread::spawn(move || {
+                announces.announce();
+                drop(locked.lock().unwrap());
+            });
+            until_true("the thread for the lock", || announced.sleeps());
+            drop(runtime);
+            sender.send(7).unwrap();
+            assert_eq!(receiver.try_recv(), Ok(7));
+            permits.add_permits(1);
+            assert!(permits.try_acquire().is_ok());
+            drop(held);
+            next.join().unwrap();
         }
     });
 }

@@ -285,7 +285,7 @@ impl State {
     /// run. False, with nothing done, if it is not, or if somebody else comes at the same time.
     #[inline(always)]
     #[must_use]
-    pub(super) fn settle_parked_fiber(&self, outcome: Outcome) -> bool {
+    pub(crate) fn settle_parked_fiber(&self, outcome: Outcome) -> bool {
         let now = self.load();
         // Its turn stands in the word since it was published.
         now.is_parked_fiber() && self.exchange(now, now.settled(outcome)).is_ok()

@@ -175,9 +175,10 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// What had not ended at the deadline, by name, spawn site and what it waits for. Those fibers do not
-    /// run again; fibers that never started are dropped, and their joins say so. A thread that is stuck
-    /// in a fiber's code, or in the destructor of a thread-local, is detached, and ends when that returns.
+    /// What had not ended at the deadline, by name, spawn site and what it waits for. Those fibers do not run again and
+    /// take nothing that comes to where they wait; fibers that never started are dropped, and their joins say so. A
+    /// thread that is stuck in a fiber's code, or in the destructor of a thread-local, is detached, and ends when that
+    /// returns.
     ///
     /// # Panics
     ///
@@ -255,6 +256,7 @@ impl Runtime {
                 let mut unfinished = shared.fibers(LISTED);
                 unfinished.extend(unstarted.fibers);
                 unfinished.truncate(LISTED);
+                shared.give_up_waits();
                 Err(ShutdownError { fibers, unfinished, threads })
             }
         }

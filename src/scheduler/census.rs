@@ -20,7 +20,7 @@
 //! loop would leave workers so little that the supervisor took them for blocked.
 
 use super::shared::Shared;
-use crate::fiber::{FiberPtr, Header, ThreadId, Wake};
+use crate::fiber::{FiberPtr, Header, Outcome, ThreadId, Wake};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::thread;
@@ -131,8 +131,7 @@ impl Found {
 
     /// It waits, and only another fiber, or a thread, can end that.
     pub(super) fn waits_for_fibers(&self) -> bool {
-        // SAFETY: parked, so it does not run (invariant 2).
-        self.is_parked() && !unsafe { self.0.traits() }.outside()
+        self.is_parked() && !self.0.traits().outside()
     }
 
     fn is_parked(&self) -> bool {
@@ -149,6 +148,11 @@ impl Found {
         let wait = self.0.wait.with(|wait| unsafe { *wait });
         let waiting = now.since(wait.since);
         FiberReport { waits_for: Some(wait.reason), object: wait.object, waiting, ..runs }
+    }
+
+    /// Its wait is over, and nobody runs it.
+    fn give_up(&self) {
+        while self.is_parked() && !self.0.state().settle_parked_fiber(Outcome::Cancelled) {}
     }
 
     fn cancel(&self) -> Option<Wake> {
@@ -204,6 +208,15 @@ impl Shared {
         let now = Moment::now();
         self.lists.rest(now, now.since(start));
         fibers
+    }
+
+    /// Of a scheduler that has stopped: those who wait are not woken any more, and must not be given what others wait
+    /// for as well.
+    pub(crate) fn give_up_waits(&self) {
+        self.each_fiber(|fiber| {
+            fiber.give_up();
+            true
+        });
     }
 
     /// Cancels every fiber, those that will start included.
