@@ -924,3 +924,70 @@ fn a_computing_fiber_does_not_keep_timers_waiting() {
         runtime.shutdown(LONG).unwrap();
     });
 }
+
+/// A profiler's handler unwinds the stack wherever it comes, in the midst of a switch too, where it must not read past
+/// the end of either stack: seen at each instruction.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(any(volt_asan, volt_tsan))))]
+fn a_handler_may_unwind_anywhere() {
+    use std::arch::asm;
+    use std::ffi::{c_int, c_void};
+    static STEPS: AtomicUsize = AtomicUsize::new(0);
+    static FRAMES: AtomicUsize = AtomicUsize::new(0);
+    const FIBERS: usize = 4;
+    unsafe extern "C-unwind" {
+        fn _Unwind_Backtrace(
+            frame: extern "C-unwind" fn(*mut c_void, *mut c_void) -> c_int,
+            argument: *mut c_void,
+        ) -> c_int;
+    }
+    /// Stops in the caller of the one that was interrupted: what lies behind is as without a signal.
+    extern "C-unwind" fn frame(_context: *mut c_void, depth: *mut c_void) -> c_int {
+        const STOP: c_int = 4;
+        FRAMES.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the counter of `unwind`.
+        let depth = unsafe { &mut *depth.cast::<usize>() };
+        *depth += 1;
+        if *depth == 6 { STOP } else { 0 }
+    }
+    fn unwind() {
+        let mut depth = 0_usize;
+        // SAFETY: the callback counts.
+        unsafe { _Unwind_Backtrace(frame, (&raw mut depth).cast()) };
+    }
+    extern "C" fn at_a_step(_signal: c_int) {
+        STEPS.fetch_add(1, Ordering::Relaxed);
+        unwind();
+    }
+    /// From here on the thread traps after each instruction, or does no more.
+    fn step(on: bool) {
+        const TRAP: u64 = 1 << 8;
+        let bit = if on { TRAP } else { 0 };
+        // SAFETY: changes the trap flag alone, for which there is a handler.
+        unsafe {
+            asm!("pushfq", "and qword ptr [rsp], {rest}", "or [rsp], {bit}", "popfq", rest = const !(1 << 8), bit = in(reg) bit);
+        }
+    }
+    let left = child("a_handler_may_unwind_anywhere", &[], || {
+        // What it looks up once and keeps.
+        unwind();
+        // SAFETY: all zeros are an action; the handler counts and reads.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = at_a_step as extern "C" fn(c_int) as usize;
+            action.sa_flags = libc::SA_ONSTACK;
+            assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()), 0);
+        }
+        let runtime = Builder::new_current_thread().stall_period(None).build().unwrap();
+        runtime.run(|| {
+            // On fresh stacks, side by side, from the worker and from one that has ended.
+            let fibers: Vec<_> = (0..FIBERS).map(|_| volt::go(volt::yield_now)).collect();
+            step(true);
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            step(false);
+        });
+        let (steps, frames) = (STEPS.load(Ordering::Relaxed), FRAMES.load(Ordering::Relaxed));
+        assert!(steps > 100 * FIBERS && frames > 3 * steps, "{steps} steps, {frames} frames");
+    });
+    assert!(left.status.success(), "{left:?}");
+}
