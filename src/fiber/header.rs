@@ -15,7 +15,7 @@ use super::waiter::WaiterPtr;
 use super::word::Outcome;
 use crate::context::Context;
 use crate::primitives::clock::Moment;
-use crate::primitives::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::primitives::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::primitives::sync::{Arc, Mutex, UnsafeCell};
 use crate::primitives::{prefetch, prefetch_lines};
 use crate::stack::{SlotHeader, StackSize};
@@ -90,7 +90,7 @@ pub(crate) struct Header {
     /// The fiber is in `blocking` or `pinned`; its own. Its waits block its thread meanwhile.
     pub(crate) pinned: UnsafeCell<bool>,
     /// Of its wait; written with `wait`.
-    traits: UnsafeCell<Traits>,
+    traits: AtomicU8,
     /// The next fiber in the batch or locked queue that holds this one (invariant 2).
     pub(super) next: UnsafeCell<Option<FiberPtr>>,
     /// Where the fiber goes on; owned as invariant 2 says.
@@ -167,7 +167,7 @@ impl Header {
             size: spec.size,
             sampled: spec.sampled,
             pinned: UnsafeCell::new(false),
-            traits: UnsafeCell::new(Traits::default()),
+            traits: AtomicU8::new(Traits::default().0),
             scopes: Scopes::new(),
         };
         // SAFETY: passed on.
@@ -312,8 +312,8 @@ impl FiberPtr {
         // SAFETY: only the fiber itself writes; readers hold the parked fiber where it is.
         unsafe {
             self.wait.with_mut(|wait| ((*wait).reason, (*wait).object) = (reason, object));
-            self.traits.with_mut(|place| *place = traits);
         }
+        self.traits.store(traits.0, Ordering::Relaxed);
     }
 
     /// Was the last wait that was noted for `reason` at `object`? Then it is noted no more.
@@ -333,15 +333,11 @@ impl FiberPtr {
         known
     }
 
-    /// Of its wait, or of its last one.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the fiber by invariant 2.
+    /// Of its wait, or of its last one. A hint where the caller does not hold the fiber: an entry of a queue may be
+    /// left over from one that runs elsewhere by now.
     #[inline]
-    pub(crate) unsafe fn traits(self) -> Traits {
-        // SAFETY: passed on.
-        self.traits.with(|traits| unsafe { *traits })
+    pub(crate) fn traits(self) -> Traits {
+        Traits(self.traits.load(Ordering::Relaxed))
     }
 
     /// The address of the result.

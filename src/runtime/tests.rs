@@ -477,8 +477,7 @@ fn a_list_of_fibers_is_followed_by_a_rest() {
 
 /// Is a fiber urgent that has waited in `wait` until `end`? Before that it is not.
 fn is_urgent(wait: impl FnOnce() + Send + 'static, end: impl FnOnce()) -> bool {
-    // SAFETY: the calling fiber's own.
-    let is_urgent = || unsafe { crate::fiber::current().unwrap().traits() }.urgent();
+    let is_urgent = || crate::fiber::current().unwrap().traits().urgent();
     let fiber = crate::go(move || (is_urgent(), wait(), is_urgent()));
     crate::yield_now();
     end();

@@ -31,8 +31,7 @@ impl LifoSlot {
     /// Inside the gate: was the one that is there woken for what others take, or wait for behind it?
     #[cfg(not(loom))]
     pub(crate) fn is_urgent(&self) -> bool {
-        // SAFETY: it stays where it is as long as the gate is closed to others.
-        self.get().is_some_and(|fiber| unsafe { fiber.traits() }.urgent())
+        self.get().is_some_and(|fiber| fiber.traits().urgent())
     }
 
     /// Inside the gate: puts `fiber` in and returns the one that was there.

@@ -180,8 +180,7 @@ impl Worker<'_> {
         let &Post::Park(fiber, ends) = (unsafe { &*self.post.as_ptr() }) else { return };
         let Some(core) = self.core() else { return };
         // What only the kernel or the time ends takes longer.
-        // SAFETY: this worker holds the fiber, whose wait is not published yet.
-        if unsafe { fiber.traits() }.outside() || !self.may_spin(core) {
+        if fiber.traits().outside() || !self.may_spin(core) {
             return;
         }
         if !self.begins_to_spin(core) || !self.spins_while(core, || fiber.state().stays_open(ends))
