@@ -125,12 +125,17 @@ fn the_hook_is_told_who_it_is() {
     within(LONG, || {
         let told = Arc::new(Mutex::new(Vec::<Stall>::new()));
         let telling = Arc::clone(&told);
-        let hook = move |stall: &Stall| telling.lock().unwrap().push(stall.clone());
+        let release = Arc::new(AtomicBool::new(false));
+        let held = Arc::clone(&release);
+        let hook = move |stall: &Stall| {
+            telling.lock().unwrap().push(stall.clone());
+            release.store(true, Ordering::SeqCst);
+        };
         let runtime = supervised(1).on_stall(hook).build().unwrap();
         let line = line!() + 2;
-        runtime.run(|| {
+        runtime.run(move || {
             let builder = volt::thread::Builder::new().name("the culprit".into());
-            let fiber = builder.spawn(|| std::thread::sleep(4 * PERIOD)).unwrap();
+            let fiber = builder.spawn(move || hog(&held)).unwrap();
             fiber.join().unwrap();
         });
         let told = told.lock().unwrap();

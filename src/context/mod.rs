@@ -31,11 +31,24 @@
 //! 4. Nothing that the compiler derived from the thread (TLS addresses, `errno`) survives a switch:
 //!    the flow may continue on another thread. The scheduler re-reads what it needs.
 
-#[cfg(all(target_arch = "x86_64", unix, not(feature = "context-corosensei")))]
+// The assembly is of ELF, with addresses of eight bytes.
+#[cfg(all(
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    unix,
+    not(target_vendor = "apple"),
+    not(feature = "context-corosensei")
+))]
 #[path = "x86_64.rs"]
 mod backend;
 
-#[cfg(not(all(target_arch = "x86_64", unix, not(feature = "context-corosensei"))))]
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    unix,
+    not(target_vendor = "apple"),
+    not(feature = "context-corosensei")
+)))]
 #[path = "corosensei.rs"]
 mod backend;
 
@@ -60,7 +73,14 @@ pub(crate) struct Bounds {
 }
 
 // Sanitizers know nothing of its switches.
-#[cfg(all(test, target_arch = "x86_64", unix, not(any(volt_asan, volt_tsan))))]
+#[cfg(all(
+    test,
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    unix,
+    not(target_vendor = "apple"),
+    not(any(volt_asan, volt_tsan))
+))]
 mod reference;
 #[cfg(test)]
 mod tests;

@@ -269,11 +269,10 @@ impl Worker<'_> {
         let core = self.held();
         let before = core.trim_due();
         let age = self.shared.config.stack_age;
-        let own = self.own();
         let due = if before <= now {
             // Whatever has been said by now is seen to here. What is said later is for the next time.
             self.has_new_stacks();
-            let here = own.stacks.trim(now, age);
+            let here = self.own().stacks.trim(now, age);
             let shared = [stack::trim(now, age), fiber::trim(now, age)];
             self.shared.driver.timers.trim();
             here.into_iter().chain(shared.into_iter().flatten()).min().unwrap_or(Moment::NEVER)

@@ -33,7 +33,9 @@ use std::ptr;
 /// One worker's share of the scheduler. Others reach only what is marked so.
 ///
 /// Held by one worker at a time, or by nobody; `crew` says by whom.
+// Aligned for the bits that `near.rs` keeps beside its address, also where `CachePadded` asks for less.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Core {
     pub(super) index: usize,
     /// Thieves take from it.

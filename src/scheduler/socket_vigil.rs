@@ -73,6 +73,12 @@ impl SocketVigils {
         self.sleeps
     }
 
+    /// So often, in this window.
+    #[cfg(test)]
+    pub(super) fn have_slept(&mut self, sleeps: u32) {
+        self.sleeps = sleeps;
+    }
+
     /// Long ones are kept to see what that brings.
     #[cfg(test)]
     pub(super) fn are_tried(&mut self) {
@@ -82,7 +88,8 @@ impl SocketVigils {
     /// The worker has slept on its thread for so long.
     pub(super) fn sleeps_elsewhere(&mut self, slept: Duration) {
         self.expected = false;
-        self.sleeps += 1;
+        // One who never sleeps in the poller begins no other window.
+        self.sleeps = self.sleeps.saturating_add(1);
         self.slept += slept;
     }
 

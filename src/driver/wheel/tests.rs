@@ -352,8 +352,8 @@ fn a_waiter_may_be_inserted_again_while_others_are_still_due() {
 
 #[test]
 fn a_bursts_memory_goes_though_one_is_left() {
-    const MANY: usize = if cfg!(miri) { 2_400 } else { 100_000 };
-    const FEW: usize = if cfg!(miri) { 40 } else { 100 };
+    const MANY: usize = if cfg!(miri) { 640 } else { 100_000 };
+    const FEW: usize = if cfg!(miri) { 12 } else { 100 };
     let mut bench = Bench::new(0);
     let far = bench.insert(1 << 40);
     let burst: Vec<_> = (0..MANY as u64).map(|i| bench.insert((1 + i % 50) * TICK)).collect();

@@ -207,3 +207,12 @@ fn who_sleeps_on_its_thread_was_not_woken_by_a_socket() {
         worker.stop_searching();
     });
 }
+
+/// As where another one sits in the poller for days, and nothing comes there.
+#[test]
+fn any_number_of_sleeps_elsewhere_is_counted() {
+    let mut vigils = SocketVigils::new();
+    vigils.have_slept(u32::MAX);
+    vigils.sleeps_elsewhere(NAP);
+    assert_eq!(vigils.sleeps(), u32::MAX);
+}
