@@ -794,12 +794,17 @@ fn mail_of_a_busy_worker_runs_elsewhere() {
     });
 }
 
-/// Nor what has not started from one who may run it, where those who have may not move.
+/// Nor what has not started from one who may run it, where those who have may not move, or must.
 #[test]
 fn mail_that_has_not_started_does_not_wait_for_a_busy_worker() {
     within(LONG, || {
-        for placement in [Placement::TwoChoices, Placement::LeastLoaded] {
-            let builder = plain(2).migrate(Migrate::BeforeStart).placement(placement);
+        use Placement::{LeastLoaded, TwoChoices};
+        for (placement, stays) in [(TwoChoices, true), (LeastLoaded, true), (TwoChoices, false)] {
+            let builder = plain(2).placement(placement);
+            let builder = match stays {
+                true => builder.migrate(Migrate::BeforeStart),
+                false => builder.force_migrate(true),
+            };
             let runtime = builder.build().unwrap();
             let (begun, over) =
                 (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

@@ -433,7 +433,7 @@ fn those_who_never_run_again_take_nothing() {
                 (receiver.clone(), Arc::clone(&permits), Arc::clone(&mutex));
             let waits = [
                 ("receive from a channel", runtime.go(move || _ = theirs.recv())),
-                ("semaphore", runtime.go(move || drop(wanted.acquire()))),
+                ("semaphore", runtime.go(move || drop(wanted.acquire_many(2)))),
                 ("mutex", runtime.go(move || drop(locked.lock()))),
             ];
             if !has_threads(&runtime) {
@@ -457,6 +457,69 @@ fn those_who_never_run_again_take_nothing() {
             assert!(permits.try_acquire().is_ok());
             drop(held);
             next.join().unwrap();
+        }
+    });
+}
+
+/// Such as one that its thread is stuck in, or that has dropped the runtime itself.
+#[test]
+#[cfg(target_os = "linux")]
+fn those_who_come_to_wait_later_take_nothing_either() {
+    const NAME: &str = "stuck";
+    let has_left = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+        !tasks.flatten().any(|task| name(task).is_ok_and(|name| name.starts_with(NAME)))
+    };
+    within(LONG, move || {
+        for drops_itself in [true, false] {
+            let builder = Builder::new().workers(1).stall_period(None).thread_name(NAME);
+            let runtime = builder.build().unwrap();
+            let (sender, receiver) = volt::channel::unbounded();
+            let (give, given) = std::sync::mpsc::channel::<Runtime>();
+            let (go_on, goes_on) = std::sync::mpsc::channel();
+            let (begin, begun) = std::sync::mpsc::channel();
+            let theirs = receiver.clone();
+            let fiber = runtime.go(move || {
+                begin.send(()).unwrap();
+                // Its own, or none.
+                drop(given.recv());
+                goes_on.recv().unwrap();
+                _ = theirs.recv();
+            });
+            begun.recv().unwrap();
+            if drops_itself {
+                give.send(runtime).unwrap();
+            } else {
+                drop((give, runtime));
+            }
+            go_on.send(()).unwrap();
+            until_true("its thread to leave", has_left);
+            assert!(!fiber.is_finished(), "it waits");
+            sender.send(7).unwrap();
+            assert_eq!(receiver.try_recv(), Ok(7), "drops itself: {drops_itself}");
+        }
+    });
+}
+
+/// One who was promised a message by a select that has not made it yet.
+#[test]
+fn a_promise_to_one_who_never_runs_again_is_kept_or_withdrawn_without_harm() {
+    within(LONG, || {
+        for sends in [true, false] {
+            let runtime = Builder::new().workers(1).build().unwrap();
+            let (sender, receiver) = volt::channel::bounded::<u8>(0);
+            let fiber = runtime.go(move || _ = receiver.recv());
+            until_waits_on(runtime.handle(), "receive from a channel", &fiber);
+            volt::channel::select! { wait(sender) -> permit => {
+                until_waits_on(runtime.handle(), "receive from a chosen sender", &fiber);
+                drop(runtime);
+                if sends {
+                    _ = permit.send(7);
+                } else {
+                    drop(permit);
+                }
+            } }
         }
     });
 }

@@ -73,6 +73,20 @@ pub(crate) unsafe fn prepare(bounds: Bounds, entry: Entry) -> Context {
 #[inline(always)]
 pub(crate) unsafe fn retire(_context: Context) {}
 
+/// A line for the unwind tables, where there are any for sure: the assembler refuses it in a function that has none.
+#[cfg(panic = "unwind")]
+macro_rules! unwind_table {
+    ($line:literal) => {
+        $line
+    };
+}
+#[cfg(not(panic = "unwind"))]
+macro_rules! unwind_table {
+    ($line:literal) => {
+        ""
+    };
+}
+
 /// Stores the running flow in `*from`, continues `to`, and returns the word that is handed over by
 /// whoever continues the stored flow.
 ///
@@ -90,8 +104,8 @@ pub(crate) unsafe fn switch(from: *mut Context, to: Context, transfer: usize) ->
             // What the compiler says of this frame is wrong in between, by what is pushed and on the other stack: a
             // profiler that unwinds in a signal's handler would read past that one's end, in a guard. So nobody is
             // said to have called.
-            ".cfi_remember_state",
-            ".cfi_undefined rip",
+            unwind_table!(".cfi_remember_state"),
+            unwind_table!(".cfi_undefined rip"),
             "stmxcsr [rsp - 32]",
             "fnstcw [rsp - 28]",
             "push rbp",
@@ -128,7 +142,7 @@ pub(crate) unsafe fn switch(from: *mut Context, to: Context, transfer: usize) ->
             "add rsp, 16",
             "pop rbx",
             "pop rbp",
-            ".cfi_restore_state",
+            unwind_table!(".cfi_restore_state"),
             inlateout("rdi") from => _,
             inlateout("rsi") to.0 => _,
             inlateout("rdx") transfer => arrived,

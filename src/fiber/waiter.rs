@@ -81,6 +81,17 @@ impl WaiterPtr {
         unsafe { self.offer_to_any(outcome) }
     }
 
+    /// Has the wait ended?
+    ///
+    /// # Safety
+    ///
+    /// As for `offer`.
+    #[inline]
+    pub(crate) unsafe fn is_over(self) -> bool {
+        // SAFETY: as in `offer`.
+        unsafe { self.0.as_ref() }.is_over()
+    }
+
     /// As `offer`, whoever waits, and however.
     ///
     /// # Safety

@@ -76,6 +76,21 @@ impl<T: Copy> Queue<T> {
         self.0.front().map(|node| unsafe { node.as_ref() }.data.get())
     }
 
+    /// What the first waiter carries whose wait is open; those before it are taken out. For whoever may leave the first
+    /// one without an offer: the owner of a wait that has ended may never come for its node.
+    pub(crate) fn first_open(&mut self) -> Option<T> {
+        while let Some(node) = self.0.front() {
+            // SAFETY: as in `front`.
+            let node = unsafe { node.as_ref() };
+            // SAFETY: its node is linked, and the caller holds the lock by `&mut self`.
+            if !unsafe { node.waiter.is_over() } {
+                return Some(node.data.get());
+            }
+            self.0.pop_front();
+        }
+        None
+    }
+
     /// What the first waiter is to carry, which its owner finds there.
     pub(crate) fn mark_front(&mut self, data: T) {
         if let Some(node) = self.0.front() {

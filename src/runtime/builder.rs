@@ -119,6 +119,9 @@ impl Builder {
     /// A runtime without threads: its fibers run on the thread that calls [`Runtime::run`], while it
     /// does. For tests, small tools and embedding.
     ///
+    /// While that thread unwinds from a panic, where a destructor calls `run`, they run on another one: they would be
+    /// taken for such as unwind themselves. (Not under [`Migrate::BeforeStart`].)
+    ///
     /// ```
     /// # fn main() -> std::io::Result<()> {
     /// let runtime = volt::runtime::Builder::new_current_thread().build()?;

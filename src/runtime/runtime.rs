@@ -100,7 +100,8 @@ impl Runtime {
     }
 
     /// Runs `f` as a fiber of this runtime, and blocks the caller until it has its result. A
-    /// current-thread runtime runs all its fibers meanwhile, on the calling thread.
+    /// current-thread runtime runs all its fibers meanwhile, on the calling thread
+    /// ([but](super::Builder::new_current_thread) where that unwinds).
     ///
     /// `f` may borrow, since the call does not return before it has ended. On a plain thread the fiber has the thread's
     /// name.
@@ -163,8 +164,8 @@ impl Runtime {
     /// cancelled: what is under way is finished. [`shutdown_now`](Runtime::shutdown_now) cancels them.
     /// A cancel of the caller ends neither.
     ///
-    /// A current-thread runtime runs its fibers meanwhile, on the calling thread. On a plain thread the call
-    /// blocks it.
+    /// A current-thread runtime runs its fibers meanwhile, on the calling thread
+    /// ([but](super::Builder::new_current_thread) where that unwinds). On a plain thread the call blocks it.
     ///
     /// # On a fiber of this runtime
     ///
@@ -176,9 +177,9 @@ impl Runtime {
     /// # Errors
     ///
     /// What had not ended at the deadline, by name, spawn site and what it waits for. Those fibers do not run again and
-    /// take nothing that comes to where they wait; fibers that never started are dropped, and their joins say so. A
-    /// thread that is stuck in a fiber's code, or in the destructor of a thread-local, is detached, and ends when that
-    /// returns.
+    /// take nothing that comes to where they wait, if a cancel could end that wait; fibers that never started are
+    /// dropped, and their joins say so. A thread that is stuck in a fiber's code, or in the destructor of a
+    /// thread-local, is detached, and ends when that returns.
     ///
     /// # Panics
     ///

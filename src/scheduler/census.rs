@@ -20,7 +20,7 @@
 //! loop would leave workers so little that the supervisor took them for blocked.
 
 use super::shared::Shared;
-use crate::fiber::{FiberPtr, Header, Outcome, ThreadId, Wake};
+use crate::fiber::{FiberPtr, Header, ThreadId, Wake};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::thread;
@@ -150,11 +150,6 @@ impl Found {
         FiberReport { waits_for: Some(wait.reason), object: wait.object, waiting, ..runs }
     }
 
-    /// Its wait is over, and nobody runs it.
-    fn give_up(&self) {
-        while self.is_parked() && !self.0.state().settle_parked_fiber(Outcome::Cancelled) {}
-    }
-
     fn cancel(&self) -> Option<Wake> {
         let settle = self.0.state().cancel();
         // SAFETY: from this waiter's state just now; alive (invariant 1).
@@ -210,13 +205,22 @@ impl Shared {
         fibers
     }
 
-    /// Of a scheduler that has stopped: those who wait are not woken any more, and must not be given what others wait
-    /// for as well.
+    /// Of a scheduler that has stopped with fibers that have not ended: those who wait are not woken any more, and must
+    /// not be given what others wait for as well.
     pub(crate) fn give_up_waits(&self) {
+        // First: a thread that looks there before this has left its last fiber where the walk finds it.
+        self.gives_up.store(true, Ordering::SeqCst);
         self.each_fiber(|fiber| {
-            fiber.give_up();
+            fiber.0.state().give_up();
             true
         });
+    }
+
+    /// A thread has left its last fiber, which waits since.
+    pub(super) fn give_up_later_waits(&self) {
+        if self.gives_up.load(Ordering::SeqCst) {
+            self.give_up_waits();
+        }
     }
 
     /// Cancels every fiber, those that will start included.

@@ -92,9 +92,6 @@ pub(super) struct Scheduler;
 impl Seen for Scheduler {
     #[inline(always)]
     unsafe fn before_end(fiber: FiberPtr) {
-        if primitives::is_forked() {
-            end_forked();
-        }
         // SAFETY: a fiber ends on a worker; it may be another one than it started on.
         let worker = unsafe { &*Worker::current() };
         let _without_core = match worker.core() {
@@ -130,6 +127,10 @@ impl Host for Scheduler {
 
     #[inline(always)]
     unsafe fn ended(fiber: FiberPtr) -> fiber::Flow {
+        // Before any lock is taken.
+        if primitives::is_forked() {
+            end_forked();
+        }
         // SAFETY: the fiber runs here; it is its own to read until its end is published.
         unsafe {
             let stack = fiber.stack().expect("a running fiber has a stack");

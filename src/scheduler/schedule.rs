@@ -196,7 +196,8 @@ impl Shared {
 
     /// The core whose mailbox gets a fiber that may move; `None` for the injector.
     fn mailbox_for(&self, fiber: FiberPtr) -> Option<usize> {
-        match self.config.force_migrate {
+        // Who has not run yet is sent nowhere else.
+        match self.config.force_migrate && fiber.home.load(Ordering::Relaxed) != 0 {
             true => self.pick_to_migrate(fiber),
             false => self.place(),
         }
@@ -220,10 +221,11 @@ impl Shared {
     /// Into the mailbox of `core`, for a fiber that is better run there.
     pub(super) fn push_mail(&self, core: usize, fiber: FiberPtr) {
         let there = self.cores.get(core);
+        let is_fresh = fiber.home.load(Ordering::Relaxed) == 0;
         match there.mailbox.push(fiber) {
             Ok(()) if self.idle.claim(core) => self.unpark(core),
             // It is busy by now, and thieves leave its mailbox alone.
-            Ok(()) if !self.runs_anywhere() => return self.forward_mail(there),
+            Ok(()) if is_fresh && !self.moves_freely => return self.forward_mail(there),
             Ok(()) => self.notify(),
             Err(fiber) => return self.abandon(fiber),
         }

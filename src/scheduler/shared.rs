@@ -93,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) draining: AtomicBool,
     pub(crate) drained: Waiters,
     unstarted: Mutex<Unstarted>,
+    /// Fibers that wait from now on are not given anything.
+    pub(super) gives_up: AtomicBool,
     pub(super) seed: u64,
     /// Nobody expects a fiber to run for long.
     #[cfg(test)]
@@ -156,6 +158,7 @@ impl Shared {
             draining: AtomicBool::new(false),
             drained: Waiters::default(),
             unstarted: Mutex::new(Unstarted::default()),
+            gives_up: AtomicBool::new(false),
             seed,
             config,
             #[cfg(test)]
@@ -407,6 +410,7 @@ impl Shared {
     /// A thread leaves for good. The last one, after a stop, ends the fibers that never started; true for
     /// that one.
     pub(crate) fn thread_leaves(&self) -> bool {
+        self.give_up_later_waits();
         let last = self.threads.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_stopping();
         if last {
             self.drop_unstarted();

@@ -152,7 +152,7 @@ impl RawSemaphore {
     }
 
     fn hand_over(&self, queue: &mut Queue<usize>, wakes: &mut Wakes) {
-        while let Some(count) = queue.front() {
+        while let Some(count) = queue.first_open() {
             let mut now = self.word.load(Relaxed);
             // By exchange, because of `forget`.
             while now / PERMIT >= count {
