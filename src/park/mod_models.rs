@@ -110,6 +110,15 @@ impl WaiterPtr {
 
     /// # Safety
     ///
+    /// As for `offer`.
+    pub(crate) unsafe fn is_over(self) -> bool {
+        // SAFETY: the waiter holds its block until the node is unlinked.
+        let stand = *unsafe { &*self.0 }.stand.lock().unwrap();
+        matches!(stand, Stand::Ended(_))
+    }
+
+    /// # Safety
+    ///
     /// The caller holds the lock of a source that has a node of this waiter linked.
     pub(crate) unsafe fn offer(self, outcome: Outcome) -> Result<Option<Wake>, Late> {
         // SAFETY: the waiter holds its block until the node is unlinked.
