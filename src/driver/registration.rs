@@ -105,20 +105,20 @@ mod tests {
         watch_forks();
         let driver = Driver::new(1).unwrap();
         let (_near, _far, registration) = registered(&driver);
+        let mut registration = Some(registration);
         let status = driver.slots.while_taken(|| {
             // SAFETY: the child calls what a handler of signals may call, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 // SAFETY: so that it ends, also where it would wait for ever.
                 unsafe { libc::alarm(5) };
-                drop(registration);
+                drop(registration.take());
                 // SAFETY: ends it, without the destructors of the parent.
                 unsafe { libc::_exit(7) };
             }
             let mut status = 0;
             // SAFETY: the child is ours.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            std::mem::forget(registration);
             ExitStatus::from_raw(status)
         });
         assert_eq!(status.code(), Some(7), "{status:?}");
