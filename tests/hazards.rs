@@ -762,6 +762,43 @@ fn a_fiber_that_ends_in_a_forked_child_ends_the_process() {
     assert_eq!(left.text.matches("a fiber has come to its end in a forked child").count(), 4);
 }
 
+/// Of a result that nobody takes: the last of a fiber's code.
+#[test]
+fn a_destructor_that_forks_at_a_fibers_end_leaves_a_child_that_ends() {
+    struct Forks(std::os::unix::net::UnixStream);
+    impl Drop for Forks {
+        fn drop(&mut self) {
+            // SAFETY: the child goes on to the end of the fiber.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                // SAFETY: for where it would not end.
+                unsafe { libc::alarm(5) };
+                return;
+            }
+            let mut status = 0;
+            // SAFETY: our child, waited for once.
+            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+            self.0.write_all(&[libc::WTERMSIG(status) as u8]).unwrap();
+        }
+    }
+    let left =
+        child("a_destructor_that_forks_at_a_fibers_end_leaves_a_child_that_ends", &[], || {
+            let runtime = Builder::new_current_thread().stall_period(None).build().unwrap();
+            let (mut seen, tells) = std::os::unix::net::UnixStream::pair().unwrap();
+            let mut next = tells.try_clone().unwrap();
+            runtime.run(move || {
+                drop(volt::go(move || Forks(tells)));
+                // Behind it, and not in the child.
+                volt::yield_now();
+                next.write_all(&[0]).unwrap();
+            });
+            let mut ends = Vec::new();
+            seen.read_to_end(&mut ends).unwrap();
+            assert_eq!(ends, [libc::SIGABRT as u8, 0]);
+        });
+    assert!(left.status.success(), "{left:?}");
+}
+
 /// A daemon forks with its runtime in a variable.
 #[test]
 fn a_runtime_is_dropped_in_a_forked_child() {

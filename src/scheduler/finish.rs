@@ -67,6 +67,13 @@ unsafe fn measure(fiber: FiberPtr, stack: NonNull<SlotHeader>) {
 
 /// All that could run next is a copy of what runs in the parent, whose poller the worker would turn, and whose threads
 /// may have held any lock.
+#[inline(always)]
+fn refuse_forked_end() {
+    if primitives::is_forked() {
+        end_forked();
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn end_forked() -> ! {
@@ -92,6 +99,7 @@ pub(super) struct Scheduler;
 impl Seen for Scheduler {
     #[inline(always)]
     unsafe fn before_end(fiber: FiberPtr) {
+        refuse_forked_end();
         // SAFETY: a fiber ends on a worker; it may be another one than it started on.
         let worker = unsafe { &*Worker::current() };
         let _without_core = match worker.core() {
@@ -127,10 +135,8 @@ impl Host for Scheduler {
 
     #[inline(always)]
     unsafe fn ended(fiber: FiberPtr) -> fiber::Flow {
-        // Before any lock is taken.
-        if primitives::is_forked() {
-            end_forked();
-        }
+        // Before any lock is taken. The destructor of a result may fork too, after this.
+        refuse_forked_end();
         // SAFETY: the fiber runs here; it is its own to read until its end is published.
         unsafe {
             let stack = fiber.stack().expect("a running fiber has a stack");

@@ -116,7 +116,6 @@ pub(crate) fn run(shared: &Shared, core: usize) {
 /// `deadline`.
 pub(crate) fn run_here(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
     drive(shared, deadline, done);
-    shared.give_up_later_waits();
     heirs::lend();
 }
 
