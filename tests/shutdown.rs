@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use volt::cancel::{Cancelled, shield};
 use volt::runtime::{Builder, Runtime, ShutdownError};
-use volt::sync::{Mutex, Semaphore};
+use volt::sync::{Mutex, RwLock, Semaphore};
 use volt::thread;
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -521,5 +521,28 @@ fn a_promise_to_one_who_never_runs_again_is_kept_or_withdrawn_without_harm() {
                 }
             } }
         }
+    });
+}
+
+/// A writer among them keeps readers out no longer than until those who read have left.
+#[test]
+fn a_writer_that_never_runs_again_is_passed_over() {
+    within(LONG, || {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let lock = Arc::new(RwLock::new(()));
+        let held = lock.read().unwrap();
+        let theirs = Arc::clone(&lock);
+        let writer = runtime.go(move || drop(theirs.write()));
+        until_waits_on(runtime.handle(), "rwlock", &writer);
+        let announced = Arc::new(Announced::default());
+        let (announces, locked) = (Arc::clone(&announced), Arc::clone(&lock));
+        let next = std::thread::spawn(move || {
+            announces.announce();
+            drop(locked.write().unwrap());
+        });
+        until_true("the thread for the lock", || announced.sleeps());
+        drop(runtime);
+        drop(held);
+        next.join().unwrap();
     });
 }

@@ -177,10 +177,10 @@ impl Runtime {
     /// # Errors
     ///
     /// What had not ended at the deadline, by name, spawn site and what it waits for. Those fibers do not run again and
-    /// take nothing that comes to where they wait, if a cancel could end that wait (who asks for more than there is, at
-    /// the head of a lock's or a semaphore's queue, holds others up until the next release); fibers that never started
-    /// are dropped, and their joins say so. A thread that is stuck in a fiber's code, or in the destructor of a
-    /// thread-local, is detached, and ends when that returns.
+    /// take nothing that comes to where they wait, if a cancel could end that wait. (One that stands first in a queue
+    /// and asks for more than there is holds others up: at a semaphore until the next release, as a writer until all
+    /// readers have left.) Fibers that never started are dropped, and their joins say so. A thread that is stuck in a
+    /// fiber's code, or in the destructor of a thread-local, is detached, and ends when that returns.
     ///
     /// # Panics
     ///

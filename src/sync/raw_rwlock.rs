@@ -327,7 +327,7 @@ impl RawRwLock {
     /// row; under the queue's lock.
     fn hand_over(&self, queue: &mut Queue<Waiting>, mut most: u32, wakes: &mut Wakes) {
         let mut turns_are_long = None;
-        while let Some(Waiting { want, starved, comes_soon }) = queue.first_open() {
+        while let Some(Waiting { want, starved, comes_soon }) = queue.front() {
             let now = self.word.load(Relaxed);
             let is_invited = want.may_join_invited(now);
             if most == 0 || !want.fits(now) || !is_invited && !self.is_to_serve(now) {
