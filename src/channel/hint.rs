@@ -176,11 +176,12 @@ mod tests {
 
     #[test]
     fn so_it_is_with_large_messages() {
-        type Large = [u8; 2 * super::super::plain::LARGE];
+        const SIZE: usize = 2 * super::super::plain::LARGE;
+        type Large = [u8; SIZE];
         let recv = |core: &Core<Large>| assert!(core.recv(None).is_ok());
-        waits_until_another_comes(recv, |core| assert!(core.send([1; _], None).is_ok()));
+        waits_until_another_comes(recv, |core| assert!(core.send([1; SIZE], None).is_ok()));
         let send = |core: &Core<Large>| {
-            assert!(core.send([1; _], None).is_ok() && core.send([2; _], None).is_ok());
+            assert!(core.send([1; SIZE], None).is_ok() && core.send([2; SIZE], None).is_ok());
         };
         waits_until_another_comes(send, |core| assert!(core.recv(None).is_ok()));
     }

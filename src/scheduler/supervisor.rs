@@ -143,9 +143,8 @@ impl Supervisor<'_> {
             self.look(now);
             self.next = now.saturating_add(self.period / IN_A_PERIOD);
         }
-        if let Some(left) = self.poller_left()
-            && now.since(left) >= self.shared.watch.often()
-        {
+        let left = self.poller_left();
+        if let Some(left) = left.filter(|left| now.since(*left) >= self.shared.watch.often()) {
             self.seen_to = left;
             self.shared.look_after_poller();
         }
@@ -268,9 +267,7 @@ impl Supervisor<'_> {
         }
         self.seen[core.index].again += 1;
         let seen = self.seen[core.index];
-        if moves.is_some()
-            && let Some(site) = core.call.is_long(now)
-        {
+        if let Some(site) = moves.and_then(|_| core.call.is_long(now)) {
             self.end_brief_call(core, site, now);
         } else if moves.is_none() || seen.moves != moves {
             self.seen[core.index] = fresh;

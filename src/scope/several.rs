@@ -82,9 +82,19 @@ impl<T: Send> Group<T> {
 
     /// All have ended: the first end that counted.
     pub fn first(self) -> T {
-        let first = self.0.into_inner();
-        let first = first.expect("only the end of one of them cuts off another");
-        first.unwrap_or_else(|payload| cancel::resume(payload))
+        self.end().unwrap_or_else(|payload| cancel::resume(payload))
+    }
+
+    fn end(self) -> std::thread::Result<T> {
+        self.0.into_inner().expect("only the end of one of them cuts off another")
+    }
+}
+
+impl Group<Nothing> {
+    /// As [`first`](Group::first), of those that only count if they panic.
+    pub fn panics(self) -> ! {
+        let Err(payload) = self.end();
+        cancel::resume(payload)
     }
 }
 
@@ -176,7 +186,7 @@ macro_rules! __several_internal {
         });
         match results {
             ::core::option::Option::Some(results) => results,
-            ::core::option::Option::None => match group.first() {},
+            ::core::option::Option::None => group.panics(),
         }
     }};
     (@bind race [$first:ident $($other:ident)*]) => {{

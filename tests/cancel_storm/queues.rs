@@ -127,7 +127,7 @@ fn oneshots() {
             });
             round.once(move |me| {
                 let late = |rng: &mut _| receiver.recv_timeout(micros(rng, 60)).map(Value::got);
-                if !patient && let Some(Ok(())) = me.cut("recv_timeout", late) {
+                if !patient && matches!(me.cut("recv_timeout", late), Some(Ok(()))) {
                     return;
                 }
                 // What comes out of the timeouts and tokens around it.
