@@ -128,34 +128,37 @@ impl<T> Core<T> {
     ///
     /// `from` holds a message and stays; `Ok` means that it has been moved out.
     #[inline]
-    unsafe fn send_from(
-        &self,
-        mut state: Locked<'_, T>,
+    unsafe fn send_from<'a>(
+        &'a self,
+        mut state: Locked<'a, T>,
         from: *mut T,
         deadline: Option<Moment>,
     ) -> Result<(), Unsent> {
-        let mut wakes = Wakes::new();
-        // SAFETY: passed on.
-        match unsafe { state.send(from, &mut wakes) } {
-            Sent::Done => {
-                drop(state);
-                deliver(wakes);
-                return Ok(());
+        loop {
+            let mut wakes = Wakes::new();
+            // SAFETY: passed on.
+            match unsafe { state.send(from, &mut wakes) } {
+                Sent::Done => {
+                    drop(state);
+                    deliver(wakes);
+                    return Ok(());
+                }
+                Sent::Disconnected => return Err(Unsent::Disconnected),
+                Sent::Full if is_over(deadline) => {
+                    drop(state);
+                    give_up(SEND);
+                    return Err(Unsent::TimedOut);
+                }
+                Sent::Full => {}
             }
-            Sent::Disconnected => return Err(Unsent::Disconnected),
-            Sent::Full if is_over(deadline) => {
-                drop(state);
-                give_up(SEND);
-                return Err(Unsent::TimedOut);
+            // SAFETY: the send was not possible, under this lock.
+            match unsafe { self.wait(state, Side::Send, from.cast(), deadline) } {
+                Ok(End::Done) => return Ok(()),
+                Ok(_) => return Err(Unsent::Disconnected),
+                Err(Outcome::Cancelled) => cancel::unwind(),
+                // There may be room since, which came before the caller ran.
+                Err(_) => state = self.lock(),
             }
-            Sent::Full => {}
-        }
-        // SAFETY: the send was not possible, under this lock.
-        match unsafe { self.wait(state, Side::Send, from.cast(), deadline) } {
-            Ok(End::Done) => Ok(()),
-            Ok(_) => Err(Unsent::Disconnected),
-            Err(Outcome::Cancelled) => cancel::unwind(),
-            Err(_) => Err(Unsent::TimedOut),
         }
     }
 
@@ -257,7 +260,8 @@ impl<T> Core<T> {
                         Ok(End::Disconnected) => return Err(RecvTimeoutError::Disconnected),
                         Ok(end) => end == End::Promised,
                         Err(Outcome::Cancelled) => cancel::unwind(),
-                        Err(_) => return Err(RecvTimeoutError::Timeout),
+                        // What was sent before the caller ran is there.
+                        Err(_) => false,
                     }
                 }
             };

@@ -116,7 +116,8 @@ impl Event {
         charge_current();
         match self.0.wait(Wait { deadline, ..Wait::cancellable("event") }) {
             Waited::Ready(()) | Waited::Woken(_) => true,
-            Waited::TimedOut => false,
+            // It may have happened before the caller ran.
+            Waited::TimedOut => self.is_set(),
             Waited::Cancelled => cancel::unwind(),
         }
     }

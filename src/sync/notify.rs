@@ -110,7 +110,8 @@ impl Notify {
         charge_current();
         match self.0.wait(Wait { deadline, ..Wait::cancellable("notify") }) {
             Waited::Ready(()) | Waited::Woken(_) => true,
-            Waited::TimedOut => false,
+            // One that came before the caller ran is there.
+            Waited::TimedOut => self.0.take(),
             Waited::Cancelled => cancel::unwind(),
         }
     }

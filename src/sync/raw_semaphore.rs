@@ -38,7 +38,6 @@ const REFUSED: u32 = 1;
 pub(crate) enum Refused {
     TooFew,
     Closed,
-    TimedOut,
     Cancelled,
 }
 
@@ -96,7 +95,8 @@ impl RawSemaphore {
             Waited::Ready(result) => result,
             Waited::Woken(GIVEN) => Ok(()),
             Waited::Woken(_) => Err(Refused::Closed),
-            Waited::TimedOut => Err(Refused::TimedOut),
+            // What was released before the caller ran is there.
+            Waited::TimedOut => self.try_acquire(count),
             Waited::Cancelled => Err(Refused::Cancelled),
         }
     }

@@ -93,7 +93,7 @@ impl std::error::Error for TryAcquireError {}
 impl From<Refused> for TryAcquireError {
     fn from(refused: Refused) -> TryAcquireError {
         match refused {
-            Refused::TooFew | Refused::TimedOut => TryAcquireError::NoPermits,
+            Refused::TooFew => TryAcquireError::NoPermits,
             Refused::Closed => TryAcquireError::Closed,
             Refused::Cancelled => cancel::unwind(),
         }
@@ -104,7 +104,7 @@ impl From<Refused> for AcquireError {
     fn from(refused: Refused) -> AcquireError {
         match refused {
             Refused::Cancelled => cancel::unwind(),
-            Refused::TooFew | Refused::TimedOut | Refused::Closed => AcquireError,
+            Refused::TooFew | Refused::Closed => AcquireError,
         }
     }
 }
