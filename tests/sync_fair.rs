@@ -342,3 +342,43 @@ fn read_guards_migrate() {
         assert!(lock.try_write().is_ok() && !lock.is_poisoned());
     });
 }
+
+/// What it takes never runs out.
+fn takes_until_another_has_run(take: impl Fn() + Send) {
+    let runtime = Builder::new_current_thread().stall_period(None).build().unwrap();
+    runtime.run(move || {
+        let done = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&done);
+        let other = volt::go(move || theirs.store(true, Ordering::SeqCst));
+        while !done.load(Ordering::SeqCst) {
+            take();
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn who_receives_what_is_there_is_charged() {
+    within(LONG, || {
+        let (sender, receiver) = volt::sync::mpsc::channel();
+        takes_until_another_has_run(move || {
+            sender.send(1).unwrap();
+            assert_eq!(receiver.recv_timeout(LONG), Ok(1));
+        });
+        let (sender, receiver) = volt::sync::mpsc::sync_channel(1);
+        takes_until_another_has_run(move || {
+            sender.try_send(1).unwrap();
+            assert_eq!(receiver.recv_timeout(LONG), Ok(1));
+        });
+    });
+}
+
+#[test]
+fn who_waits_for_what_is_so_is_charged() {
+    within(LONG, || {
+        let (_sender, receiver) = volt::sync::watch::channel(1);
+        takes_until_another_has_run(move || {
+            assert_eq!(*receiver.clone().wait_for(|value| *value == 1).unwrap(), 1);
+        });
+    });
+}

@@ -6,7 +6,7 @@ use super::{
     IntoIter, Iter, NotReceived, RecvError, RecvTimeoutError, Shared, TryIter, TryRecvError,
 };
 use crate::cancel;
-use crate::park::deadline_after;
+use crate::park::{charge_current, deadline_after};
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::Arc;
 use std::cell::Cell;
@@ -102,6 +102,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(result, Err(RecvTimeoutError::Timeout));
     /// ```
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        charge_current();
         // Without a look at the clock if the value is there.
         match self.try_recv() {
             Ok(value) => return Ok(value),

@@ -149,6 +149,7 @@ impl<T> Receiver<T> {
     ) -> Result<Ref<'_, T>, RecvError> {
         let (shared, seen) = (&*self.shared, &mut self.seen);
         let before = *seen;
+        charge_current();
         loop {
             let (value, version) = shared.read();
             *seen = version & !CLOSED;
