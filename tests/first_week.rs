@@ -299,6 +299,23 @@ fn a_shutdown_inside_a_fiber_keeps_other_runtimes_going() {
     });
 }
 
+#[test]
+fn a_shutdown_on_the_thread_of_a_fiber_keeps_its_runtime_going() {
+    within(SOON, || {
+        for outer in [Builder::new().workers(1), Builder::new_current_thread()] {
+            // Nobody comes to the rescue.
+            let outer = outer.stall_period(None).build().unwrap();
+            outer.run(|| {
+                let inner = Builder::new_current_thread().build().unwrap();
+                let helper = volt::go(|| 7);
+                let dependent = inner.go(move || helper.join().unwrap());
+                inner.shutdown(Duration::MAX).unwrap();
+                assert_eq!(dependent.join().unwrap(), 7);
+            });
+        }
+    });
+}
+
 // ---- panics in odd places ----
 
 struct PanicsOnDrop(&'static str);

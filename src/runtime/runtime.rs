@@ -24,8 +24,9 @@ const LEAVE: Duration = Duration::from_millis(100);
 /// never name one.
 ///
 /// Dropping a runtime stops it without waiting for its fibers: those that are parked or queued do not
-/// run again. [`shutdown`](Runtime::shutdown) waits. In a forked child, where its threads are not, a drop does
-/// nothing, and a shutdown panics.
+/// run again, and what they own is not dropped: sockets and files stay open, and five descriptors of the runtime with
+/// them. [`shutdown`](Runtime::shutdown) waits, and [`shutdown_now`](Runtime::shutdown_now) ends them. In a forked
+/// child, where its threads are not, a drop does nothing, and a shutdown panics.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -165,7 +166,8 @@ impl Runtime {
     /// A cancel of the caller ends neither.
     ///
     /// A current-thread runtime runs its fibers meanwhile, on the calling thread
-    /// ([but](super::Builder::new_current_thread) where that unwinds). On a plain thread the call blocks it.
+    /// ([but](super::Builder::new_current_thread) where that unwinds), which another runtime's fiber keeps meanwhile,
+    /// as [`pinned`](crate::thread::pinned) does. On a plain thread the call blocks it.
     ///
     /// # On a fiber of this runtime
     ///
@@ -179,7 +181,8 @@ impl Runtime {
     /// What had not ended at the deadline, by name, spawn site and what it waits for. Those fibers do not run again and
     /// take nothing that comes to where they wait, if a cancel could end that wait. (One that stands first in a queue
     /// and asks for more than there is holds others up: at a semaphore until the next release, as a writer until all
-    /// readers have left.) Fibers that never started are dropped, and their joins say so. A thread that is stuck in a
+    /// readers have left. And what one has been given and not run for yet it keeps: a message, a permit, its turn at a
+    /// lock.) Fibers that never started are dropped, and their joins say so. A thread that is stuck in a
     /// fiber's code, or in the destructor of a thread-local, is detached, and ends when that returns.
     ///
     /// # Panics
@@ -237,7 +240,8 @@ impl Runtime {
             match &self.driven {
                 // One of its own fibers cannot drive it besides.
                 Some(_) if scheduler::is_here(shared) => {}
-                Some(_) => drive_drained(shared, deadline),
+                // The fiber of another runtime keeps its thread, and its worker goes on elsewhere.
+                Some(_) => park::pinned(|| drive_drained(shared, deadline)),
                 None => wait_drained(shared, deadline),
             }
         }
