@@ -2,12 +2,14 @@
 
 mod net_support;
 
+use net_support::common::{LONG, within};
 use net_support::{eventually, everywhere, listen, listener_without_room, pair};
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use volt::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use volt::runtime::Builder;
 
 #[test]
 fn bind_error() {
@@ -519,5 +521,22 @@ fn zero_length() {
         near.read_exact(&mut [0; 2]).unwrap();
         drop(far);
         assert_eq!(near.read(&mut []).unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_socket_that_many_runtimes_have_used_is_closed_on_a_small_stack() {
+    within(LONG, || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(Duration::from_micros(1))).unwrap();
+        for _ in 0..1_000 {
+            let runtime = Builder::new_current_thread().build().unwrap();
+            let read = runtime.run(|| (&stream).read(&mut [0]));
+            assert_eq!(read.unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        let small = std::thread::Builder::new().stack_size(64 << 10);
+        small.spawn(move || drop(stream)).unwrap().join().unwrap();
     });
 }

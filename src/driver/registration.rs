@@ -34,8 +34,8 @@ impl Readiness {
     }
 }
 
-/// A socket known to a driver, which it does not keep: one that has ended has closed its poller, and the poller has let
-/// go of the socket.
+/// A socket known to a driver, which it does not keep: one that is gone has closed its poller, and the poller has let
+/// go of the socket. (One that fibers belong to which never run again is not gone.)
 #[derive(Debug)]
 pub(crate) struct Registration {
     driver: Weak<Driver>,

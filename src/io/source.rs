@@ -6,7 +6,7 @@
 //! 1. The descriptor is registered with a driver when a fiber of that driver's runtime first has to
 //!    wait for it (or a thread in a select, whose driver is the default runtime's), and stays so until it
 //!    is closed. One that is used under two runtimes has a
-//!    registration with each. That of a runtime which has ended keeps nothing of it but some memory.
+//!    registration with each. That of a runtime which is gone keeps nothing of it but some memory.
 //! 2. A registration is dropped before its descriptor is closed.
 //! 3. System calls on fibers return their error by value, never through `errno`, whose address the
 //!    compiler may keep from before a switch. So an operation is a `rustix` call.
@@ -87,6 +87,16 @@ pub(crate) struct Source {
 struct Registered {
     registration: Registration,
     next: OnceLock<Box<Registered>>,
+}
+
+impl Drop for Registered {
+    /// One after the other: nobody knows how many runtimes a socket has seen.
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(mut registered) = next {
+            next = registered.next.take();
+        }
+    }
 }
 
 impl Source {
