@@ -1,7 +1,7 @@
 //! What README says that a daemon goes on to need which forbids itself system calls: the kernel ends the process for any other.
 //! The table is of x86-64 and glibc.
 
-use super::common::waits::until_waits_on;
+use super::common::waits::{until_waits_on, wait_of};
 use super::common::{LONG, child, limit_address_space, until};
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -246,6 +246,10 @@ fn no_stack(runtime: &Runtime) {
         runtime.run(|| large.spawn(move || _ = held.recv())).unwrap()
     };
     let fibers: Vec<_> = (0..4).map(spawn).collect();
+    until("each holds one, or was refused", || {
+        let holds = |id| wait_of(runtime.handle(), id).is_some();
+        fibers.iter().all(|fiber| fiber.is_finished() || holds(fiber.thread().id()))
+    });
     drop(holds);
     let ends: Vec<_> = fibers.into_iter().map(volt::thread::JoinHandle::join).collect();
     let refused = |end: &Result<_, Box<dyn Any + Send>>| {
