@@ -134,6 +134,7 @@ impl<T> Core<T> {
         from: *mut T,
         deadline: Option<Moment>,
     ) -> Result<(), Unsent> {
+        let mut late = false;
         loop {
             let mut wakes = Wakes::new();
             // SAFETY: passed on.
@@ -144,6 +145,7 @@ impl<T> Core<T> {
                     return Ok(());
                 }
                 Sent::Disconnected => return Err(Unsent::Disconnected),
+                Sent::Full if late => return Err(Unsent::TimedOut),
                 Sent::Full if is_over(deadline) => {
                     drop(state);
                     give_up(SEND);
@@ -157,8 +159,9 @@ impl<T> Core<T> {
                 Ok(_) => return Err(Unsent::Disconnected),
                 Err(Outcome::Cancelled) => cancel::unwind(),
                 // There may be room since, which came before the caller ran.
-                Err(_) => state = self.lock(),
+                Err(_) => late = true,
             }
+            state = self.lock();
         }
     }
 
@@ -232,6 +235,7 @@ impl<T> Core<T> {
         to: *mut T,
         deadline: Option<Moment>,
     ) -> Result<(), RecvTimeoutError> {
+        let mut late = false;
         loop {
             let mut wakes = Wakes::new();
             // SAFETY: passed on.
@@ -248,6 +252,7 @@ impl<T> Core<T> {
                     deliver(wakes);
                     true
                 }
+                Received::Empty if late => return Err(RecvTimeoutError::Timeout),
                 Received::Empty if is_over(deadline) => {
                     drop(state);
                     give_up(RECEIVE);
@@ -261,7 +266,10 @@ impl<T> Core<T> {
                         Ok(end) => end == End::Promised,
                         Err(Outcome::Cancelled) => cancel::unwind(),
                         // What was sent before the caller ran is there.
-                        Err(_) => false,
+                        Err(_) => {
+                            late = true;
+                            false
+                        }
                     }
                 }
             };
