@@ -47,8 +47,9 @@
 //! | destructors of `fiber_local!` values and of results that nobody takes, initialisers of `Once`, `LazyLock` | go on |
 //!
 //! A wait for no time, or until a moment that has passed, is a wait: it does as the table says if a cancel is there.
-//! What is called `try_...` is none, nor a select with a plain `default`: a loop of nothing else notices no cancel,
-//! unless it asks [`cancelled`].
+//! What is called `try_...` is none, but for those above, nor a select with a plain `default`: a loop of nothing else
+//! notices no cancel, unless it asks [`cancelled`]. (Where such a one receives from a select that sends to a channel
+//! without places, it waits for its message, and goes on.)
 //!
 //! To unwind takes a fiber some microseconds of processor time, a sixth of one for each function on its stack (the
 //! smallest there is took 1.0 to 1.5 on a Zen 4); an error takes next to nothing.

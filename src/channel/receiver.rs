@@ -55,7 +55,8 @@ impl<T> RefUnwindSafe for Receiver<T> {}
 
 impl<T> Receiver<T> {
     /// Receives without waiting, with one exception: if a select waits to send to a rendezvous channel, it is
-    /// chosen, and this waits until it has made its value. No cancel ends that.
+    /// chosen, and this waits until it has made its value. No cancel ends that. (So whoever alone drives a
+    /// current-thread runtime must not receive so from a fiber of that.)
     ///
     /// # Errors
     ///
@@ -104,7 +105,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Waits for a message for `timeout` at most. A zero time-out does not wait.
+    /// Waits for a message for `timeout` at most. A zero time-out does not sleep.
+    /// The one exception is that of [`try_recv`](Receiver::try_recv).
     ///
     /// A cancel of the fiber unwinds it if it would have to wait; no message is lost by that.
     ///

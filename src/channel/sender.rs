@@ -82,7 +82,7 @@ impl<T> Sender<T> {
         })
     }
 
-    /// Sends, and waits for room for `timeout` at most. A zero time-out does not wait.
+    /// Sends, and waits for room for `timeout` at most. A zero time-out does not sleep.
     ///
     /// A cancel of the fiber unwinds it if it would have to wait; the message is dropped with it.
     ///

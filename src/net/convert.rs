@@ -118,7 +118,8 @@ impl From<TcpListener> for OwnedFd {
     }
 }
 
-/// The descriptor of all clones. It is in blocking mode; volt does not depend on that.
+/// The descriptor of all clones. It is in blocking mode, unless it was not when it came from outside; volt does not
+/// depend on that.
 impl AsFd for TcpStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -20,7 +20,8 @@
 //! - A signal ends no wait: there is no `Interrupted`. [`signal`](crate::signal) tells of signals.
 //! - A descriptor has one owner of volt's at a time: where a second socket is made of the same number, by
 //!   `from_raw_fd`, and both have to wait, the second is refused. One made of a duplicate has the mode in common: it
-//!   becomes a standard one that waits, and operations of the first block their thread from then on.
+//!   becomes a standard one that waits, and operations of the first, if it is a listener, block their thread from then
+//!   on.
 //! - A read of less than was asked for is taken for all that there is. A socket that the program gives to the kernel's
 //!   TLS may have more records then, of which nobody hears: read such a one by the standard library's, in
 //!   [`volt::blocking`](crate::blocking).

@@ -4,7 +4,8 @@
 //!
 //! 1. A system call that could wait does not, whatever the descriptor's mode: streams pass
 //!    `MSG_DONTWAIT` each time, listeners keep `O_NONBLOCK` set (but see `listener.rs`).
-//! 2. So a stream's descriptor stays in blocking mode, and can become a standard one at any time.
+//! 2. So a stream's descriptor stays in the mode that it came with, blocking if it is volt's own, and can become a
+//!    standard one at any time.
 //! 3. That an operation came up short says only of TCP that the next one would block: elsewhere a read may stop at the
 //!    end of a datagram, or at a descriptor that comes along, with more behind it of which no event will tell.
 

@@ -31,14 +31,14 @@ use std::time::Duration;
 /// nor `f`; the waits in `f` it ends as elsewhere, but for one for the kernel (a `read` of a socket, say)
 /// that has begun. See [`volt::cancel`](crate::cancel).
 ///
-/// # Panics
-///
-/// In the child of a fork, and, where it would have to wait for its turn, on a stack that is not volt's; `f` has not
-/// run then.
-///
 /// On a runtime with `Migrate::BeforeStart` the fibers that have started on this thread wait until
 /// `f` returns, since they cannot go elsewhere. A current-thread runtime runs its other fibers on a
 /// helper thread meanwhile.
+///
+/// # Panics
+///
+/// On a fiber that still has its worker's core: in the child of a fork, and inside a signal handler or on a stack that
+/// is not volt's, but for a call that is expected to be brief. `f` has not run then.
 ///
 /// ```
 /// let fiber = volt::go(|| {

@@ -64,7 +64,7 @@ pub struct QueueStats {
     /// Fibers that the workers' own queues hold; those beyond stand in the shared one, which has no
     /// bound.
     pub capacity: usize,
-    /// Workers that the runtime has.
+    /// Workers that the runtime has; none of a current-thread runtime that nobody runs.
     pub workers: usize,
     /// Workers that may run fibers at present, neither blocked nor stalled.
     pub concurrency: usize,

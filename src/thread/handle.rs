@@ -89,7 +89,8 @@ impl Thread {
         }
     }
 
-    /// Unique among all fibers and threads that the process ever had.
+    /// Unique among all fibers and threads that the process ever had; all that were refused, after a shutdown, have one
+    /// in common.
     ///
     /// ```
     /// let fiber = volt::go(|| volt::current().id());

@@ -60,6 +60,10 @@ pub use std::thread::{Result, available_parallelism, panicking};
 /// without its bound on how many may do so. Calls may be nested; a panic of `f` passes through; on a
 /// plain thread `f` simply runs. A cancel ends the waits in `f` as it does in `blocking`.
 ///
+/// # Panics
+///
+/// As [`volt::blocking`](crate::blocking), of which no call is expected to be brief here.
+///
 /// ```
 /// let fiber = volt::go(|| {
 ///     volt::thread::pinned(|| {

@@ -138,7 +138,7 @@ pub struct ScopedJoinHandle<'scope, T> {
 /// # Panics
 ///
 /// With the payload of `f`, when all fibers have ended, which are not cancelled by that; else, if a
-/// fiber panicked whose handle nobody joined, with a message.
+/// fiber panicked whose handle nobody joined, or never ran, with a message.
 ///
 /// # Cancel
 ///
