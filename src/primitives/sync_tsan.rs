@@ -9,6 +9,7 @@
 use parking_lot::{Once, OnceState};
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// For an acquire fence after an access to `word`: loading it once more means no less.
@@ -47,6 +48,10 @@ impl<T> OnceLock<T> {
         // SAFETY: inside the `Once` nobody else touches the place.
         self.once.call_once(|| unsafe { *self.value.get() = Some(f()) });
         self.get().expect("the initialisation is over")
+    }
+
+    pub(crate) fn take(&mut self) -> Option<T> {
+        mem::replace(self, OnceLock::new()).value.into_inner()
     }
 }
 
