@@ -117,6 +117,9 @@ fn it_is_left_to_its_worker_where_the_two_are_slower_than_that_one_alone() {
 fn who_sleeps_or_is_another_than_the_one_that_was_robbed_is_left_nothing() {
     bench(config(3), 1, |bench| {
         let taken_at_once = |of: usize| {
+            // The end of a tick, which comes by the clock too, would wake a sleeper.
+            let later = Moment::now().saturating_add(Duration::from_secs(1_000));
+            bench.workers[0].own().tick.begin(later, stamp());
             has_robbed(bench, FAST);
             overflow(bench, of, [0]);
             finds(bench) == (Some(0), false)
