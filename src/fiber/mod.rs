@@ -67,8 +67,8 @@ pub(crate) use scopes::{Limit, Owner, Scope, Scopes};
 pub(crate) use state::{Ends, State};
 pub(crate) use thread::ThreadBlock;
 pub(crate) use tls::{
-    Seat, caller, current, deadline_after, has_passed, is_close, note_if_close, note_moved, random,
-    seat, set_seat, thread_block, with_marks_if_any,
+    Seat, caller, current, deadline_after, has_passed, is_close, note_if_close, note_received,
+    note_sent, random, seat, set_seat, thread_block, with_marks_if_any,
 };
 pub(crate) use waiter::{Late, WaiterPtr, Wake};
 pub(crate) use waiters::Waiters;

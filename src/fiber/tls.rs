@@ -47,8 +47,9 @@ pub(crate) struct Seat {
     clock: TscClock,
     /// The last deadline that was found to be close.
     close: Cell<Moment>,
-    /// Bytes that fibers have handed to sockets and taken from them here, since the seat was made.
-    moved: Cell<u64>,
+    /// Bytes that fibers have handed to sockets here, and taken from them, since the seat was made.
+    sent: Cell<u64>,
+    received: Cell<u64>,
 }
 
 impl Seat {
@@ -61,7 +62,8 @@ impl Seat {
             blocks: Blocks::new(),
             clock: TscClock::new(),
             close: Cell::new(Moment::PAST),
-            moved: Cell::new(0),
+            sent: Cell::new(0),
+            received: Cell::new(0),
         }
     }
 
@@ -106,9 +108,14 @@ impl Seat {
         goes_on
     }
 
+    /// Bytes that were handed to sockets here so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.get()
+    }
+
     /// Bytes that went through sockets here so far.
     pub(crate) fn moved(&self) -> u64 {
-        self.moved.get()
+        self.sent.get().wrapping_add(self.received.get())
     }
 
     /// Nobody runs.
@@ -243,12 +250,24 @@ pub(crate) fn deadline_after(duration: Duration) -> Moment {
     deadline
 }
 
-/// Notes that so many bytes went through a socket, if a fiber calls.
+/// Notes that so many bytes were handed to a socket, if a fiber calls.
 #[inline]
-pub(crate) fn note_moved(bytes: usize) {
+pub(crate) fn note_sent(bytes: usize) {
+    note_moved(bytes, |seat| &seat.sent);
+}
+
+/// Notes that so many bytes were taken from a socket, if a fiber calls.
+#[inline]
+pub(crate) fn note_received(bytes: usize) {
+    note_moved(bytes, |seat| &seat.received);
+}
+
+#[inline(always)]
+fn note_moved(bytes: usize, way: impl FnOnce(&Seat) -> &Cell<u64>) {
     // SAFETY: valid until the next switch, and not used after it.
     if let Some(seat) = unsafe { seat().as_ref() } {
-        seat.moved.set(seat.moved.get().wrapping_add(bytes as u64));
+        let so_far = way(seat);
+        so_far.set(so_far.get().wrapping_add(bytes as u64));
     }
 }
 

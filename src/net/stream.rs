@@ -331,8 +331,14 @@ impl fmt::Debug for TcpStream {
 /// `done` of `wanted` bytes, noted, and whether they used up what there was. Nothing at all says something else: the
 /// end, or that nothing was wanted.
 #[inline]
-fn moved(done: usize, wanted: usize) -> (usize, bool) {
-    fiber::note_moved(done);
+fn received(done: usize, wanted: usize) -> (usize, bool) {
+    fiber::note_received(done);
+    (done, 0 < done && done < wanted)
+}
+
+#[inline]
+fn sent(done: usize, wanted: usize) -> (usize, bool) {
+    fiber::note_sent(done);
     (done, 0 < done && done < wanted)
 }
 
@@ -342,7 +348,7 @@ impl Read for &TcpStream {
         let len = buf.len();
         self.0.read("read", |fd| {
             let (_, n) = rustix::net::recv(fd, &mut *buf, RecvFlags::DONTWAIT)?;
-            Ok(moved(n, len))
+            Ok(received(n, len))
         })
     }
 
@@ -357,7 +363,7 @@ impl Read for &TcpStream {
         self.0.read("read", |fd| {
             let control = &mut RecvAncillaryBuffer::default();
             let n = rustix::net::recvmsg(fd, bufs, control, RecvFlags::DONTWAIT)?.bytes;
-            Ok(moved(n, len))
+            Ok(received(n, len))
         })
     }
 }
@@ -367,7 +373,7 @@ impl Write for &TcpStream {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.write("write", |fd| {
             let n = rustix::net::send(fd, buf, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
-            Ok(moved(n, buf.len()))
+            Ok(sent(n, buf.len()))
         })
     }
 
@@ -381,7 +387,7 @@ impl Write for &TcpStream {
             let control = &mut SendAncillaryBuffer::default();
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let n = rustix::net::sendmsg(fd, bufs, control, flags)?;
-            Ok(moved(n, len))
+            Ok(sent(n, len))
         })
     }
 
@@ -432,21 +438,22 @@ mod tests {
         let (mut near, mut far) = (TcpStream::from(near), TcpStream::from(far));
         let mut all = move || {
             // SAFETY: the seat of the thread that runs the fiber, which is the same all the time.
-            let moved = || unsafe { fiber::seat().as_ref() }.map_or(0, fiber::Seat::moved);
-            let (before, mut buffer) = (moved(), [0; 8]);
+            let seat = || unsafe { fiber::seat().as_ref() };
+            let noted = || seat().map_or((0, 0), |seat| (seat.sent(), seat.moved()));
+            let (before, mut buffer) = (noted(), [0; 8]);
             near.write_all(&[1; 20]).unwrap();
             assert_eq!(near.write_vectored(&[IoSlice::new(&[2; 3])]).unwrap(), 3);
-            let written = moved() - before;
+            let written = noted();
             far.peek(&mut buffer).unwrap();
             for _ in 0..5 {
                 far.read_exact(&mut buffer[..4]).unwrap();
             }
             let mut rest = [0; 3];
             assert_eq!(far.read_vectored(&mut [IoSliceMut::new(&mut rest)]).unwrap(), 3);
-            (written, moved() - before)
+            [written, noted()].map(|(sent, moved)| (sent - before.0, moved - before.1))
         };
         let noted = Builder::new_current_thread().build().unwrap().run(&mut all);
-        assert_eq!(noted, (23, 46));
-        assert_eq!(all(), (0, 0), "on a plain thread nobody asks");
+        assert_eq!(noted, [(23, 23), (23, 46)]);
+        assert_eq!(all(), [(0, 0); 2], "on a plain thread nobody asks");
     }
 }

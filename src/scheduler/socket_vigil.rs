@@ -5,10 +5,12 @@
 //! processor is a virtual machine's and has halted. A server that stays awake may even take less processor time: the
 //! client's processor is hardly asleep then when the answer comes.
 //!
-//! So who was woken by a socket, after a short sleep, keeps a vigil before it sleeps there again: it looks at the
-//! sockets again and again, for [`BRIEFLY`], which is less processor time than a sleep and a wake take. (With 5 us HTTP
-//! over 50 connections took 4% more of it, with 2 one, and echo over 100 gained a tenth with either.) It does for
-//! [`AWAKE`] where a trial shows that more gets through like that, and no less for the processor time that it takes
+//! So who was woken by a socket, after a short sleep, and has sent something since, keeps a vigil before it sleeps
+//! there again: it looks at the sockets again and again, for [`BRIEFLY`], which is less processor time than a sleep and
+//! a wake take. (With 5 us HTTP over 50 connections took 4% more of it, with 2 one, and echo over 100 gained a tenth
+//! with either.) Who has sent nothing waits for no answer: what comes would come anyway, in pieces the smaller the more
+//! often it looks. (With vigils a reader of 100,000 records in a second took 6.5 us for each, and takes 5.9.) It does
+//! for [`AWAKE`] where a trial shows that more gets through like that, and no less for the processor time that it takes
 //! (`trial.rs`). What comes in its own time is answered sooner by one that stays awake, but at more processor time, and
 //! that is what nobody has asked for. What gets through are bytes: a stream that comes in its own time is read in as
 //! many more pieces as the worker is awake. They are this worker's, as the time is. `util/odds.rs` says how often a
@@ -43,6 +45,8 @@ const SHORT: Duration = Duration::from_micros(200);
 pub(super) struct SocketVigils {
     /// A socket has ended the last sleep, which was short.
     expected: bool,
+    /// Bytes that had been sent by its end.
+    sent: u64,
     brief: Odds,
     long: Odds,
     /// Of long ones.
@@ -58,6 +62,7 @@ impl SocketVigils {
         let (brief, long) = (Odds::default(), Odds::default());
         SocketVigils {
             expected: false,
+            sent: 0,
             brief,
             long,
             trial: Trial::new(),
@@ -98,13 +103,13 @@ impl SocketVigils {
         self.trial.is_measured()
     }
 
-    /// The worker lies down in the poller: for how long does it look on first?
-    fn begin(&mut self) -> Option<Duration> {
+    /// The worker lies down in the poller, and has sent so many bytes so far: for how long does it look on first?
+    fn begin(&mut self, sent: u64) -> Option<Duration> {
         let (odds, time) = match self.trial.is_on() {
             true => (&mut self.long, AWAKE),
             false => (&mut self.brief, BRIEFLY),
         };
-        (mem::take(&mut self.expected) && !odds.leaves_out()).then_some(time)
+        (mem::take(&mut self.expected) && sent != self.sent && !odds.leaves_out()).then_some(time)
     }
 
     /// A vigil that was to last for `time` has ended after `waited`, with something from the sockets or not; was the
@@ -119,15 +124,16 @@ impl SocketVigils {
     }
 
     /// It rises from the poller after so long, of which it slept for so long, woken by a socket or not. So many bytes
-    /// have gone through its sockets so far.
+    /// have gone through its sockets so far, so many of them sent.
     fn rise(
         &mut self,
         now: Moment,
         (lain, slept): (Duration, Duration),
         by_sockets: bool,
-        moved: u64,
+        (moved, sent): (u64, u64),
     ) {
         self.expected = by_sockets && lain < SHORT;
+        self.sent = sent;
         self.short += u32::from(self.expected);
         self.sleeps += u32::from(!slept.is_zero());
         self.slept += slept;
@@ -186,7 +192,7 @@ impl Worker<'_> {
     /// The worker is parked, and lies down in the poller: does it look on first?
     pub(super) fn begins_socket_vigil(&self) -> Option<SocketVigil<'_>> {
         let (core, shared) = (self.held(), self.shared);
-        let time = self.own().socket_vigils.begin().filter(|_| has_room(shared))?;
+        let time = self.own().socket_vigils.begin(self.seat.sent()).filter(|_| has_room(shared))?;
         let start = Moment::now();
         Some(SocketVigil { shared, core, start, time, ways: Ways::new(start), over: None })
     }
@@ -206,7 +212,8 @@ impl Worker<'_> {
             let given = by_sockets && over.is_none();
             self.own().socket_vigils.end(time, waited, given, ways.taken);
         }
-        self.own().socket_vigils.rise(at, (lain, slept), by_sockets, self.seat.moved());
+        let bytes = (self.seat.moved(), self.seat.sent());
+        self.own().socket_vigils.rise(at, (lain, slept), by_sockets, bytes);
     }
 }
 
@@ -218,11 +225,12 @@ mod tests {
     const NAP: Duration = Duration::from_micros(30);
     const MICRO: Duration = Duration::from_micros(1);
 
-    /// A worker whose sleeps in the poller are short, and end by a socket.
+    /// A worker whose sleeps in the poller are short, and end by a socket, and that answers what comes.
     struct World {
         vigils: SocketVigils,
         now: Moment,
         moved: u64,
+        sent: u64,
         /// What a window brings without long vigils, and with them.
         brings: [u64; 2],
         /// For so long a worker in a long vigil is awake before it sleeps.
@@ -235,6 +243,7 @@ mod tests {
                 vigils: SocketVigils::new(),
                 now: Moment::now(),
                 moved: 0,
+                sent: 0,
                 brings,
                 awake: Duration::ZERO,
             }
@@ -242,7 +251,13 @@ mod tests {
 
         fn rises(&mut self, slept: Duration, by_sockets: bool) {
             let awake = if self.vigils.trial.is_on() { self.awake } else { Duration::ZERO };
-            self.vigils.rise(self.now, (slept, slept - awake), by_sockets, self.moved);
+            self.vigils.rise(self.now, (slept, slept - awake), by_sockets, (self.moved, self.sent));
+        }
+
+        /// It has answered, and lies down again.
+        fn begins(&mut self) -> Option<Duration> {
+            self.sent += 1;
+            self.vigils.begin(self.sent)
         }
 
         /// A window with so many such sleeps of that length. Are vigils long after it?
@@ -259,7 +274,7 @@ mod tests {
         fn naps(&mut self) -> u32 {
             let keeps = |_: &u32| {
                 self.rises(NAP, true);
-                self.vigils.begin().is_some()
+                self.begins().is_some()
             };
             (1..).find(keeps).expect("some time")
         }
@@ -268,13 +283,23 @@ mod tests {
     #[test]
     fn who_was_woken_by_a_socket_after_a_short_sleep_looks_on() {
         let mut world = World::new([0, 0]);
-        assert_eq!(world.vigils.begin(), None);
+        assert_eq!(world.begins(), None);
         for (slept, by_sockets, time) in
             [(NAP, true, Some(BRIEFLY)), (SHORT, true, None), (NAP, false, None)]
         {
             world.rises(slept, by_sockets);
-            assert_eq!(world.vigils.begin(), time);
-            assert_eq!(world.vigils.begin(), None, "once");
+            assert_eq!(world.begins(), time);
+            assert_eq!(world.begins(), None, "once");
+        }
+    }
+
+    #[test]
+    fn who_has_sent_nothing_waits_for_no_answer() {
+        let mut world = World::new([0, 0]);
+        for sends in [true, false, true] {
+            world.rises(NAP, true);
+            world.sent += u64::from(sends);
+            assert_eq!(world.vigils.begin(world.sent), sends.then_some(BRIEFLY));
         }
     }
 
@@ -300,11 +325,11 @@ mod tests {
         let windows = (1..99).find(|_| world.window(20, NAP));
         assert_eq!(windows, Some(3), "two that are known, after one that is not");
         assert!(world.vigils.are_measured());
-        assert_eq!(world.vigils.begin(), Some(AWAKE));
+        assert_eq!(world.begins(), Some(AWAKE));
         assert!(world.window(20, NAP) && world.window(20, NAP) && !world.vigils.are_measured());
         let windows = (1..99).find(|_| !world.window(20, NAP));
         assert_eq!(windows, Some(16), "it is measured again");
-        assert_eq!(world.vigils.begin(), Some(BRIEFLY));
+        assert_eq!(world.begins(), Some(BRIEFLY));
     }
 
     #[test]
@@ -340,7 +365,7 @@ mod tests {
         let mut vigils = SocketVigils::new();
         vigils.expected = true;
         vigils.sleeps_elsewhere(NAP);
-        assert_eq!((vigils.sleeps, vigils.slept, vigils.begin()), (1, NAP, None));
+        assert_eq!((vigils.sleeps, vigils.slept, vigils.begin(1)), (1, NAP, None));
     }
 
     #[test]

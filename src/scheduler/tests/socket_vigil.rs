@@ -11,12 +11,29 @@ use std::time::Duration;
 const NAP: Duration = Duration::from_micros(30);
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A socket has ended the last sleep of worker 0.
-fn was_woken_by_a_socket(bench: &Bench<'_>) {
+/// A socket ends the sleep of worker 0, with its vigil if it kept one.
+fn is_woken_by_a_socket(bench: &Bench<'_>, vigil: Option<SocketVigil<'_>>) {
     let start = Moment::now();
     let awake =
         Awake { at: start.saturating_add(NAP), by_timer: false, by_sockets: true, looked: true };
-    bench.workers[0].ends_socket_vigil(None, Some(awake), start);
+    bench.workers[0].ends_socket_vigil(vigil, Some(awake), start);
+}
+
+/// Worker 0 does so for its fibers.
+fn does(bench: &Bench<'_>, what: impl FnOnce()) {
+    let before = fiber::set_seat(&raw const bench.workers[0].seat);
+    what();
+    fiber::set_seat(before);
+}
+
+fn answers(bench: &Bench<'_>) {
+    does(bench, || fiber::note_sent(1));
+}
+
+/// A socket has ended the last sleep of worker 0, and what has come is answered.
+fn was_woken_by_a_socket(bench: &Bench<'_>) {
+    is_woken_by_a_socket(bench, None);
+    answers(bench);
 }
 
 /// Does worker 0, which is parked, keep a vigil?
@@ -56,6 +73,21 @@ fn nobody_looks_on_who_leaves_no_processor_for_whom_it_waits_for() {
             (0..workers - busy).for_each(|index| bench.workers[index].leave_bed(false));
         });
     }
+}
+
+#[test]
+fn who_sends_nothing_sleeps_at_once() {
+    bench(config(1), 0, |bench| {
+        bench.lies_down(0);
+        let begins = |what: fn(usize)| {
+            is_woken_by_a_socket(bench, None);
+            does(bench, || what(1));
+            bench.workers[0].begins_socket_vigil().is_some()
+        };
+        let fibers_do = [fiber::note_sent, fiber::note_received, |_| (), fiber::note_sent];
+        assert_eq!(fibers_do.map(begins), [true, false, false, true]);
+        bench.workers[0].leave_bed(false);
+    });
 }
 
 #[test]
@@ -108,14 +140,8 @@ fn one_that_another_worker_has_ended_says_nothing() {
         let keeps_the_next = || {
             bench.workers[0].own().socket_vigils = SocketVigils::new();
             let (vigil, _) = ended_by_another(bench);
-            let start = Moment::now();
-            let awake = Awake {
-                at: start.saturating_add(NAP),
-                by_timer: false,
-                by_sockets: true,
-                looked: true,
-            };
-            bench.workers[0].ends_socket_vigil(Some(vigil), Some(awake), start);
+            is_woken_by_a_socket(bench, Some(vigil));
+            answers(bench);
             bench.workers[0].begins_socket_vigil().is_some()
         };
         assert!((0..100).any(|_| keeps_the_next()));
@@ -178,7 +204,7 @@ fn what_gets_through_the_workers_sockets_is_what_vigils_are_measured_by() {
             (0..200).any(|_| {
                 let start = now;
                 now = now.saturating_add(NAP);
-                fiber::note_moved(bytes);
+                fiber::note_received(bytes);
                 let awake = Awake { at: now, by_timer: false, by_sockets: true, looked: false };
                 worker.ends_socket_vigil(None, Some(awake), start);
                 worker.own().socket_vigils.are_measured()
