@@ -1,10 +1,11 @@
-//! The end of a sleep in the poller that is far off, where such sleeps are short.
+//! The end of a sleep in the poller that is far off.
 //!
 //! An end handed to the poller is a timer that the kernel sets for each sleep and takes out again: 0.4 us, a
 //! twentieth of a message that comes every half millisecond. A server always has such an end, the deadline of some
 //! connection or the next look at idle memory. So where sleeps are short one timer of the kernel's that the poller
 //! watches is set for many of them, and left as it is while what is due next moves on: it may ring too early once,
-//! which costs one look, and never too late. Who sleeps long has it taken back, and hands in the end as ever.
+//! which costs one look, and never too late. For who sleeps long it is set for each sleep, since the kernel takes a
+//! thousandth of what a poller is told, up to 100 ms, for leave to be late by it.
 //!
 //! It is made with the runtime: a daemon may forbid itself to make one later, or to set it. Where the system refuses,
 //! the poller is told each end.
@@ -50,17 +51,18 @@ impl Far {
 
     /// What the poller is to be told for a sleep from `now` to `end`: `None` where something else ends it by then.
     pub(super) fn timeout(&mut self, now: Moment, end: Moment) -> Option<Duration> {
+        let (is_long, left) = (self.slept >= SHORT, end.since(now));
         let is_set = self.due > now && self.due != Moment::NEVER;
-        let timeout = (end != Moment::NEVER).then(|| end.since(now));
-        if self.slept >= SHORT || end.since(now) < FAR {
+        let is_before = is_set && self.due < end;
+        if end == Moment::NEVER || left < FAR {
             // It would ring for nothing.
-            if is_set && self.due < end {
+            if is_long && is_before {
                 self.set(Moment::NEVER);
             }
-            return timeout;
+            return (end != Moment::NEVER).then_some(left);
         }
-        let rings = end == Moment::NEVER || is_set && self.due <= end || self.set(end);
-        if rings { None } else { timeout }
+        let rings = is_set && self.due == end || is_before && !is_long || self.set(end);
+        if rings { None } else { Some(left) }
     }
 
     /// It has rung, and the poller has told somebody: whoever sleeps next must not count on it, also one who looked at
@@ -114,20 +116,23 @@ mod tests {
     }
 
     #[test]
-    fn after_a_long_sleep_the_poller_is_told_the_end() {
+    fn after_a_long_sleep_the_bell_is_set_for_the_next() {
         let (now, mut far) = (now(), after(2));
-        let end = now.saturating_add(SECOND);
-        assert_eq!(far.timeout(now, end), Some(SECOND));
-        assert_eq!(far.timeout(now, Moment::NEVER), None);
-        assert_eq!(far.due, Moment::NEVER);
+        for seconds in [2, 1, 1, 3] {
+            let end = now.saturating_add(SECOND * seconds);
+            assert_eq!(far.timeout(now, end), None);
+            assert_eq!(far.due, end);
+        }
     }
 
     #[test]
-    fn after_a_short_one_it_is_told_an_end_that_is_near() {
-        let (now, mut far) = (now(), after(1));
-        let near = now.saturating_add(FAR - Duration::from_nanos(1));
-        assert_eq!(far.timeout(now, near), Some(FAR - Duration::from_nanos(1)));
-        assert_eq!(far.due, Moment::NEVER);
+    fn the_poller_is_told_an_end_that_is_near() {
+        for millis in [1, 2] {
+            let (now, mut far) = (now(), after(millis));
+            let near = now.saturating_add(FAR - Duration::from_nanos(1));
+            assert_eq!(far.timeout(now, near), Some(FAR - Duration::from_nanos(1)));
+            assert_eq!(far.due, Moment::NEVER);
+        }
     }
 
     #[test]
@@ -177,15 +182,13 @@ mod tests {
     #[test]
     fn it_does_not_ring_for_nothing_while_somebody_sleeps_long() {
         let (now, mut far) = (now(), after(1));
-        let [near, soon, later] = [20, 200, 900].map(|millis| {
-            let time = Duration::from_millis(millis);
-            (now.saturating_add(time), time)
-        });
-        assert_eq!(far.timeout(now, soon.0), None);
+        let [near, soon] = [20, 200].map(Duration::from_millis);
+        let [at_near, at_soon] = [near, soon].map(|time| now.saturating_add(time));
+        assert_eq!(far.timeout(now, at_soon), None);
         far.slept(SHORT);
-        assert_eq!(far.timeout(now, near.0), Some(near.1));
-        assert_eq!(far.due, soon.0, "it has time");
-        assert_eq!(far.timeout(now, later.0), Some(later.1));
+        assert_eq!(far.timeout(now, at_near), Some(near));
+        assert_eq!(far.due, at_soon, "it has time");
+        assert_eq!(far.timeout(now, Moment::NEVER), None);
         assert_eq!(far.due, Moment::NEVER, "taken back");
     }
 
