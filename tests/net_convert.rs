@@ -225,7 +225,33 @@ fn a_lent_listener_that_was_nonblocking() {
     let theirs = listener.into_std().unwrap();
     assert!(is_nonblocking(&theirs));
     assert!(is_nonblocking(&ours));
-    assert_eq!(ours.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(ours.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+/// Its mode is everybody's who has it.
+#[test]
+fn a_lent_listener_that_somebody_has_wait_in_the_kernel() {
+    let _watch = net_support::Watchdog::new("lent");
+    let (listener, _) = listen();
+    let ours = listener.try_clone().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let theirs = listener.into_std().unwrap();
+    theirs.set_nonblocking(false).unwrap();
+    assert_eq!(ours.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(theirs);
+}
+
+#[test]
+fn who_is_lent_a_listener_later_has_the_mode_of_then() {
+    let _watch = net_support::Watchdog::new("modes");
+    let (listener, _) = listen();
+    let [ours, second, third] = [(); 3].map(|()| listener.try_clone().unwrap());
+    let _theirs = listener.into_std().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let theirs = second.into_std().unwrap();
+    assert_eq!(theirs.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    ours.set_nonblocking(false).unwrap();
+    assert!(!is_nonblocking(&third.into_std().unwrap()));
 }
 
 #[test]

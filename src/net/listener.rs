@@ -310,13 +310,10 @@ impl TcpListener {
 type Accepted = (OwnedFd, Option<SocketAddrAny>);
 
 impl Listening {
-    /// Puts the description into the mode that the user wants a standard listener to be in.
+    /// Puts the description into the mode that the user wants a standard listener to be in; who has that may change it.
     fn lend(&self) -> Result<(), Errno> {
-        if self.socket.is_nonblocking() {
-            return Ok(());
-        }
         self.lent.store(true, Ordering::SeqCst);
-        rustix::io::ioctl_fionbio(&self.socket, false)
+        rustix::io::ioctl_fionbio(&self.socket, self.socket.is_nonblocking())
     }
 
     fn accept(&self, fd: BorrowedFd<'_>) -> Result<(Accepted, bool), Errno> {
