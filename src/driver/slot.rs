@@ -192,6 +192,11 @@ impl Slot {
         (word & direction.ready() != 0).then_some(word & TICK_MASK)
     }
 
+    /// Has there ever been urgent data?
+    pub(crate) fn has_been_urgent(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & URGENT != 0
+    }
+
     /// The kernel said that an operation which began at `tick` would block: until the next event,
     /// don't try.
     pub(crate) fn clear(&self, direction: Direction, tick: u64) {

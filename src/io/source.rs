@@ -164,6 +164,7 @@ impl Source {
                     return Ok(result);
                 }
                 Err(Errno::AGAIN) => match slot {
+                    Some(slot) if slot.has_been_urgent() && self.is_interrupted(wanted) => {}
                     Some(slot) => slot.clear(wanted.direction, tick),
                     None => self.register(fiber, wanted.direction)?,
                 },
@@ -171,6 +172,12 @@ impl Source {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// A read that begins at urgent data would block, says the kernel, whatever follows, where a signal has come.
+    #[cold]
+    fn is_interrupted(&self, wanted: Wanted) -> bool {
+        wanted.direction == Direction::Read && is_ready_now(self.as_fd(), Direction::Read)
     }
 
     /// The wait of an operation has ended in another way than by an event (invariant 4).

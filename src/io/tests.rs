@@ -9,13 +9,23 @@ use crate::primitives::clock::Moment;
 use crate::runtime::Builder;
 use crate::scheduler;
 use rustix::io::Errno;
+use rustix::net::SendFlags;
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener.accept().unwrap().0, far)
+}
 
 /// The peer sends a byte, and the driver tells of it.
 fn event(mut far: &UnixStream, driver: &Driver) {
@@ -83,7 +93,7 @@ fn an_event_in_the_midst_of_an_operation_has_it_tried_again() {
     let tries = runtime.run(|| {
         let driver = driver_here();
         let mut tries = 0;
-        let wanted = Wanted::read("read", Some(Duration::from_secs(10)));
+        let wanted = Wanted::read("read", Some(LIMIT));
         source.operate(wanted, |_| {
             tries += 1;
             match tries {
@@ -100,6 +110,28 @@ fn an_event_in_the_midst_of_an_operation_has_it_tried_again() {
     assert_eq!(tries.expect("an event was lost"), 3);
 }
 
+/// A signal that comes there has the kernel say so.
+#[test]
+fn data_behind_an_urgent_byte_is_read_though_it_would_block() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let (near, mut far) = tcp_pair();
+    let source = Source::new(OwnedFd::from(near));
+    rustix::net::send(&far, b"!", SendFlags::OOB).unwrap();
+    far.write_all(&[1]).unwrap();
+    let start = Instant::now();
+    let tries = runtime.run(|| {
+        let mut tries = 0;
+        let wanted = Wanted::read("read", Some(LIMIT));
+        source.operate(wanted, |_| {
+            tries += 1;
+            // The first registers it, and the second begins at the mark.
+            if tries < 3 { Err(Errno::AGAIN) } else { Ok((tries, false)) }
+        })
+    });
+    assert_eq!(tries.unwrap(), 3);
+    assert!(start.elapsed() < LIMIT, "it waits for what has come");
+}
+
 #[test]
 fn who_is_chosen_and_fails_leaves_it_to_the_next() {
     let runtime = Builder::new_current_thread().build().unwrap();
@@ -109,7 +141,7 @@ fn who_is_chosen_and_fails_leaves_it_to_the_next() {
     let failed = AtomicBool::new(false);
     let ends = runtime.run(|| {
         let accept = || {
-            source.operate(Wanted::accept(Some(Duration::from_secs(10))), |fd| {
+            source.operate(Wanted::accept(Some(LIMIT)), |fd| {
                 if is_ready_now(fd, Direction::Accept) && !failed.swap(true, Ordering::Relaxed) {
                     return Err(Errno::MFILE);
                 }
@@ -139,7 +171,7 @@ fn a_forked_child_passes_nothing_on() {
     let source = Source::new(OwnedFd::from(near));
     let status = runtime.run(|| {
         let accept = || {
-            source.operate(Wanted::accept(Some(Duration::from_secs(10))), |fd| {
+            source.operate(Wanted::accept(Some(LIMIT)), |fd| {
                 Ok((rustix::io::read(fd, &mut [0])?, false))
             })
         };
