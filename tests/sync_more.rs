@@ -520,3 +520,20 @@ fn they_may_be_used_across_a_caught_panic() {
     both::<volt::runtime::Runtime>();
     both::<volt::runtime::Handle>();
 }
+
+#[test]
+fn who_is_told_late_that_a_watch_is_closed_looks_again() {
+    let (sender, receiver) = watch::channel(0);
+    let subscribes = sender.clone();
+    let runtime = volt::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.run(move || {
+        let waits = volt::go(move || sender.closed());
+        volt::yield_now();
+        drop(receiver);
+        let receiver = subscribes.subscribe();
+        volt::yield_now();
+        assert!(!waits.is_finished(), "there is a receiver");
+        drop(receiver);
+        waits.join().unwrap();
+    });
+}

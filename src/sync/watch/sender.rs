@@ -161,8 +161,11 @@ impl<T> Sender<T> {
     pub fn closed(&self) {
         let object = Arc::as_ptr(&self.0) as usize;
         let how = Wait { object, ..Wait::cancellable("watch receivers") };
-        if wait(Closed { shared: &*self.0 }, Place::Back, (), how) == Waited::Cancelled {
-            cancel::unwind();
+        // Who is told may come late, when somebody has subscribed again.
+        while !self.is_closed() {
+            if wait(Closed { shared: &*self.0 }, Place::Back, (), how) == Waited::Cancelled {
+                cancel::unwind();
+            }
         }
     }
 }
