@@ -19,12 +19,12 @@ fn report_of<T>(handle: &Handle, fiber: &JoinHandle<T>) -> Option<FiberReport> {
     all(handle).into_iter().find(|report| report.id == fiber.thread().id())
 }
 
-/// What is said of `fiber` once it waits.
+/// What is said of `fiber` once it waits, and has for some time: it may have begun after the list was.
 #[track_caller]
 fn waiting<T>(runtime: &Runtime, fiber: &JoinHandle<T>) -> FiberReport {
     let mut report = None;
     until("it waits", || {
-        report = report_of(runtime.handle(), fiber).filter(|report| report.waits_for.is_some());
+        report = report_of(runtime.handle(), fiber).filter(|report| !report.waiting.is_zero());
         report.is_some()
     });
     report.unwrap()
