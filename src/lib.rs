@@ -45,9 +45,14 @@
 //! accident; what is not `Send` can still stand on a fiber's stack. Between two waits all of it is
 //! fine. Four ways out: [`fiber_local!`] for values that belong to the fiber;
 //! [`Migrate::BeforeStart`](runtime::Migrate) for a runtime whose fibers stay on the thread where
-//! they first ran; [`thread::pinned`] for a fiber that keeps its thread for a while; and not to wait
+//! they first ran (but for a [current-thread](runtime::Builder::new_current_thread) runtime that several
+//! threads drive in turn); [`thread::pinned`] for a fiber that keeps its thread for a while; and not to wait
 //! while holding such a thing. With `VOLT_FORCE_MIGRATE=1` in the environment every resume moves the
 //! fiber to another worker, so that what cannot stand it breaks in tests.
+//!
+//! The rounding mode and the like of the floating-point unit are the fiber's own on x86-64, and the thread's elsewhere.
+//! Who changes them puts them back before its closure returns, as before any return: the next fiber begins with what is
+//! there.
 //!
 //! A fiber whose thread is unwinding from a panic blocks its thread when it waits, since the panic count belongs to the
 //! thread. A wait in a `fork`ed child panics, as does a spawn that none of the parent's fibers makes; a yield there

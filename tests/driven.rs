@@ -78,6 +78,34 @@ fn a_run_returns_when_its_fiber_panics_in_blocking() {
     });
 }
 
+/// The one that has the core then does not stop.
+#[test]
+fn a_run_returns_whoever_computes_when_its_fiber_panics_in_blocking() {
+    within(LONG, || {
+        let (runtime, stop) = (driven(Migrate::Anytime), Arc::new(AtomicBool::new(false)));
+        let stops = Arc::clone(&stop);
+        let run = catch_unwind(AssertUnwindSafe(|| {
+            runtime.run(move || {
+                let begun = Arc::new(AtomicBool::new(false));
+                let begin = Arc::clone(&begun);
+                drop(volt::go(move || {
+                    begin.store(true, Ordering::SeqCst);
+                    while !stops.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                }));
+                volt::blocking(|| {
+                    until("another computes", || begun.load(Ordering::SeqCst));
+                    resume_unwind(Box::new(1));
+                });
+            });
+        }));
+        assert!(run.is_err());
+        stop.store(true, Ordering::SeqCst);
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
 #[test]
 fn a_shutdown_ends_at_its_deadline_whoever_sleeps_in_the_poller() {
     within(LONG, || {

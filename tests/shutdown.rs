@@ -6,9 +6,9 @@ use common::waits::{Announced, until_true, until_waits_on};
 use common::{LONG, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use volt::cancel::{Cancelled, shield};
-use volt::runtime::{Builder, Runtime, ShutdownError};
+use volt::runtime::{Builder, Runtime, ShutdownError, Stall};
 use volt::sync::{Mutex, RwLock, Semaphore};
 use volt::thread;
 
@@ -103,6 +103,59 @@ fn one_of_its_own_fibers_shuts_a_runtime_down() {
             assert!(error.unfinished[0].site.file().ends_with("shutdown.rs"));
             assert!(handle.go(|| ()).join().is_err(), "nothing runs there any more");
         });
+    }
+}
+
+/// Each hook is called by a thread that the shutdown would wait for.
+#[test]
+fn a_hook_shuts_its_runtime_down() {
+    within(LONG, || {
+        let (shared, stop) =
+            (Arc::new(Mutex::new(None::<Runtime>)), Arc::new(AtomicBool::new(false)));
+        let (tell, told) = std::sync::mpsc::channel();
+        let (theirs, stops) = (Arc::clone(&shared), Arc::clone(&stop));
+        let hook = move |_: &Stall| {
+            stops.store(true, Ordering::SeqCst);
+            let taken = theirs.lock().unwrap().take();
+            if let Some(runtime) = taken {
+                tell.send(runtime.shutdown(LONG).map_err(|error| error.to_string())).unwrap();
+            }
+        };
+        let period = Duration::from_millis(20);
+        let builder = Builder::new().workers(1).stall_period(Some(period)).on_stall(hook);
+        let mut held = shared.lock().unwrap();
+        let runtime = held.insert(builder.build().unwrap());
+        drop(runtime.go(move || {
+            while !stop.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }));
+        drop(held);
+        let start = Instant::now();
+        assert_eq!(told.recv().unwrap(), Ok(()));
+        assert!(start.elapsed() < LONG / 2, "it waits for itself");
+    });
+}
+
+/// Whoever lets go of a scheduler last may be in the midst of a wait, where nothing of the program's may be dropped.
+#[test]
+fn hooks_go_with_their_runtime_though_a_handle_stays() {
+    for current in [false, true] {
+        let kept = Arc::new(());
+        let [start, stop, stall, deadlock] = [(); 4].map(|()| Arc::clone(&kept));
+        let builder = if current { Builder::new_current_thread() } else { Builder::new() };
+        let runtime = builder
+            .on_thread_start(move || assert!(Arc::strong_count(&start) > 1))
+            .on_thread_stop(move || assert!(Arc::strong_count(&stop) > 1))
+            .on_stall(move |_| assert!(Arc::strong_count(&stall) > 1))
+            .on_deadlock(move |_| assert!(Arc::strong_count(&deadlock) > 1))
+            .build()
+            .unwrap();
+        let handle = runtime.handle().clone();
+        assert_eq!(runtime.run(|| 7), 7);
+        runtime.shutdown(LONG).unwrap();
+        assert_eq!(Arc::strong_count(&kept), 1, "current thread: {current}");
+        assert_eq!(handle.stats().live, 0);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::runtime::Runtime;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
-use crate::scheduler::{Config, Deadlock, DeadlockHook, Hook, Migrate, Placement, Shared};
+use crate::scheduler::{Config, Deadlock, DeadlockHook, Hook, Hooks, Migrate, Placement, Shared};
 use crate::stack::StackSize;
 use crate::{fiber, primitives, stack};
 use std::io::{self, Write};
@@ -107,10 +107,7 @@ impl Builder {
                 learn_blocking: true,
                 force_migrate: false,
                 thread_name: "volt-worker".to_owned(),
-                on_thread_start: None,
-                on_thread_stop: None,
-                on_stall: None,
-                on_deadlock: None,
+                hooks: Hooks::default(),
                 stack_age: STACK_AGE,
             },
         }
@@ -118,6 +115,9 @@ impl Builder {
 
     /// A runtime without threads: its fibers run on the thread that calls [`Runtime::run`], while it
     /// does. For tests, small tools and embedding.
+    ///
+    /// A fiber that is left when a `run` returns goes on upon the thread of the next one, or of the shutdown, under
+    /// [`Migrate::BeforeStart`] too: where that is another thread, it must not hold [what belongs to one](crate).
     ///
     /// While that thread unwinds from a panic, where a destructor calls `run`, they run on another one: they would be
     /// taken for such as unwind themselves. (Not under [`Migrate::BeforeStart`].)
@@ -201,7 +201,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
-        self.config.on_thread_start = Some(Hook::from(Box::new(hook) as Box<_>));
+        self.config.hooks.on_thread_start = Some(Hook::from(Box::new(hook) as Box<_>));
         self
     }
 
@@ -224,7 +224,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
-        self.config.on_thread_stop = Some(Hook::from(Box::new(hook) as Box<_>));
+        self.config.hooks.on_thread_stop = Some(Hook::from(Box::new(hook) as Box<_>));
         self
     }
 
@@ -316,7 +316,7 @@ impl Builder {
         }
         check(&config)?;
         if self.current_thread || cfg!(debug_assertions) {
-            config.on_deadlock.get_or_insert_with(|| DeadlockHook::from(report_once()));
+            config.hooks.on_deadlock.get_or_insert_with(|| DeadlockHook::from(report_once()));
         }
         config.force_migrate = self.force_migrate.unwrap_or_else(force_migrate_is_set)
             && config.migrate == Migrate::Anytime

@@ -161,7 +161,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Builder {
-        self.config.on_stall = Some(StallHook::from(Box::new(hook) as Box<_>));
+        self.config.hooks.on_stall = Some(StallHook::from(Box::new(hook) as Box<_>));
         self
     }
 
@@ -200,7 +200,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn on_deadlock(mut self, hook: impl Fn(&Deadlock) + Send + Sync + 'static) -> Builder {
-        self.config.on_deadlock = Some(DeadlockHook::from(Box::new(hook) as Box<_>));
+        self.config.hooks.on_deadlock = Some(DeadlockHook::from(Box::new(hook) as Box<_>));
         self
     }
 }

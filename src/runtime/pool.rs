@@ -102,11 +102,12 @@ impl Pool {
             shared,
             |number| format!("-{number}"),
             move |shared| {
-                let config = &shared.config;
+                // Its own, since the runtime may have ended before this thread does.
+                let hooks = shared.hooks();
                 let given = GivenCore { shared, core };
-                config.on_thread_start.iter().for_each(|hook| hook());
+                hooks.on_thread_start.iter().for_each(|hook| hook());
                 given.run();
-                config.on_thread_stop.iter().for_each(|hook| hook());
+                hooks.on_thread_stop.iter().for_each(|hook| hook());
             },
         )
     }
@@ -181,12 +182,13 @@ impl Pool {
     }
 
     /// Joins the threads that end until `deadline`; returns the names of the others, which are
-    /// detached. No thread is started any more.
+    /// detached, as the caller is if it is one of them (in a hook). No thread is started any more.
     pub(super) fn join(&self, deadline: Moment) -> Vec<String> {
         let all = {
             let mut threads = self.threads.lock();
             threads.closed = true;
             self.reap(&mut threads);
+            self.leave_out_the_caller(&mut threads.running);
             threads.running.len()
         };
         let wait = Wait { deadline: Some(deadline), ..Wait::new("shutdown") };
@@ -199,6 +201,14 @@ impl Pool {
         }
         let name = |thread: &thread::JoinHandle<()>| thread.thread().name().map(str::to_owned);
         threads.running.drain(..).filter_map(|(_, thread)| name(&thread)).collect()
+    }
+
+    fn leave_out_the_caller(&self, running: &mut Vec<(usize, thread::JoinHandle<()>)>) {
+        let (here, count) = (thread::current().id(), running.len());
+        running.retain(|(_, thread)| thread.thread().id() != here);
+        if running.len() != count {
+            self.detached.store(true, Ordering::Release);
+        }
     }
 
     /// Joins the threads that have left, as they end. Nobody tells of that: a thread that has left has

@@ -288,6 +288,7 @@ impl Drop for Runtime {
         }
         // What did not end was the caller's to wait for.
         let _ = self.end(Moment::PAST);
+        drop(self.shared().take_hooks());
         // SAFETY: taken once, here.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
         scheduler::release(handle.0);

@@ -220,7 +220,7 @@ impl Worker<'_> {
     /// otherwise says when to come again for that.
     fn look_around(&self, now: Moment) -> Option<Duration> {
         let shared = self.shared;
-        if shared.config.stall_period.is_some() || !shared.watches_for_deadlocks() {
+        if shared.config.stall_period.is_some() || !shared.tells_of_deadlocks {
             return None;
         }
         let dispatched = self.held().stats.dispatched.get();

@@ -1,8 +1,6 @@
 //! The settings of one scheduler.
 
-use super::deadlock::Deadlock;
-use super::supervisor::Stall;
-use crate::primitives::sync::Arc;
+use super::hooks::Hooks;
 use crate::stack::StackSize;
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +26,9 @@ pub enum Migrate {
     /// At any wait: the best balance, and the contract of [the crate's docs](crate) applies.
     #[default]
     Anytime,
-    /// Only before it first runs: afterwards it stays on its thread, so thread-locals stay its own.
+    /// Only before it first runs: afterwards it stays on its thread, so thread-locals stay its own. (In a
+    /// current-thread runtime that is the thread which drives it: a fiber that outlives a `run` goes on upon that of
+    /// the next one, or of the shutdown.)
     ///
     /// Whoever blocks the thread holds up all that have started there. A destructor that waits while
     /// its fiber unwinds (from a panic, or since it was cancelled) does: it must not wait for a fiber
@@ -58,14 +58,6 @@ pub enum Placement {
     LeastLoaded,
 }
 
-/// A hook that runs on a worker's own stack.
-pub(crate) type Hook = Arc<dyn Fn() + Send + Sync>;
-/// Told of each stall, on the supervisor's thread.
-pub(crate) type StallHook = Arc<dyn Fn(&Stall) + Send + Sync>;
-
-/// Told of a deadlock, on the supervisor's thread or a worker's.
-pub(crate) type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
-
 /// The settings of one scheduler, checked by `runtime`.
 #[derive(Clone)]
 pub(crate) struct Config {
@@ -91,11 +83,7 @@ pub(crate) struct Config {
     /// Every resume moves to another worker: to find what breaks when fibers migrate.
     pub(crate) force_migrate: bool,
     pub(crate) thread_name: String,
-    pub(crate) on_thread_start: Option<Hook>,
-    pub(crate) on_thread_stop: Option<Hook>,
-    pub(crate) on_stall: Option<StallHook>,
-    /// `None` where nobody is told.
-    pub(crate) on_deadlock: Option<DeadlockHook>,
+    pub(crate) hooks: Hooks,
     /// How long an idle stack keeps its memory.
     pub(crate) stack_age: Duration,
 }

@@ -99,16 +99,11 @@ impl fmt::Display for Deadlock {
 }
 
 impl Shared {
-    /// Is anybody told of a deadlock?
-    pub(super) fn watches_for_deadlocks(&self) -> bool {
-        self.config.on_deadlock.is_some()
-    }
-
     /// Looks, and tells whoever wants to know, which may take long: after `before_hook`. `true` if another look may
     /// find what this one could not tell.
     #[cold]
     pub(crate) fn look_for_deadlock(&self, before_hook: impl FnOnce()) -> bool {
-        let Some(hook) = &self.config.on_deadlock else { return false };
+        let Some(hook) = self.hooks().on_deadlock else { return false };
         // Before the search: whatever is dispatched since makes the next one another deadlock.
         let dispatched = self.dispatched();
         let deadlock = match self.find_deadlock() {

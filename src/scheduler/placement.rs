@@ -38,7 +38,7 @@ impl Shared {
             Placement::LeastLoaded => self.less_loaded(0..self.cores.len()),
         };
         // Behind a busy worker it would wait for that one, where thieves leave mailboxes alone.
-        core.filter(|core| self.moves_freely || self.idle.is_parked(*core))
+        core.filter(|core| self.shares_mail() || self.idle.is_parked(*core))
     }
 
     fn two_choices(&self) -> [usize; 2] {

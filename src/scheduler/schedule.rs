@@ -225,7 +225,7 @@ impl Shared {
         match there.mailbox.push(fiber) {
             Ok(()) if self.idle.claim(core) => self.unpark(core),
             // It is busy by now, and thieves leave its mailbox alone.
-            Ok(()) if is_fresh && !self.moves_freely => return self.forward_mail(there),
+            Ok(()) if is_fresh && !self.shares_mail() => return self.forward_mail(there),
             Ok(()) => self.notify(),
             Err(fiber) => return self.abandon(fiber),
         }

@@ -7,6 +7,7 @@ use super::config::{Config, Migrate};
 use super::core::Core;
 use super::cores::Cores;
 use super::crew::Crew;
+use super::hooks::Hooks;
 use super::idle::Idle;
 use super::limit::Limit;
 use super::list_turns::ListTurns;
@@ -18,7 +19,7 @@ use super::stats::{Stats, WorkerStats};
 use super::tick::Tick;
 use super::watch::Watch;
 use crate::driver::Driver;
-use crate::fiber::{self, FiberPtr, Waiters};
+use crate::fiber::{self, Batch, FiberPtr, Waiters};
 use crate::primitives::clock::Moment;
 use crate::primitives::random;
 use crate::primitives::sync::atomic::{
@@ -34,6 +35,9 @@ use std::io;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
+    /// Moved here from `config`, until the runtime ends.
+    pub(super) hooks: Mutex<Hooks>,
+    pub(super) tells_of_deadlocks: bool,
     pub(crate) driver: Arc<Driver>,
     /// Threads of the program's own run it, now and then.
     pub(super) is_driven: bool,
@@ -114,7 +118,8 @@ impl Shared {
     }
 
     /// A scheduler whose first `held` cores are about to get threads.
-    pub(crate) fn new(config: Config, held: usize) -> io::Result<Arc<Shared>> {
+    pub(crate) fn new(mut config: Config, held: usize) -> io::Result<Arc<Shared>> {
+        let hooks = std::mem::take(&mut config.hooks);
         asymmetric::register();
         tsc::prepare();
         let seed = random::seed().wrapping_add(Moment::now().as_nanos());
@@ -122,6 +127,8 @@ impl Shared {
         let kept =
             (held == 0 && config.migrate == Migrate::BeforeStart).then_some(super::crew::KEPT);
         Ok(Arc::new(Shared {
+            tells_of_deadlocks: hooks.on_deadlock.is_some(),
+            hooks: Mutex::new(hooks),
             driver: Driver::new(config.workers)?,
             crew: Crew::new(held, config.workers, kept),
             injector: CachePadded::new(LockedQueue::new()),
@@ -344,6 +351,11 @@ impl Shared {
         !self.injector.is_empty() && self.injector.overflow_of().is_none()
     }
 
+    /// Do thieves look into mailboxes?
+    pub(super) fn shares_mail(&self) -> bool {
+        self.moves_freely && self.config.stealing
+    }
+
     /// Is there something in the mailbox of `victim` that any worker may run?
     pub(super) fn has_mail_for_all(&self, victim: &Core) -> bool {
         self.moves_freely && !victim.mailbox.is_empty()
@@ -421,18 +433,22 @@ impl Shared {
     /// Ends the fibers that never started and never will: the scheduler stops. A worker that is stuck
     /// in a fiber's code is not disturbed: what it owns is taken as a thief takes it.
     pub(crate) fn drop_unstarted(&self) {
-        let mut left = self.injector.close();
+        let mut theirs = Batch::new();
         for core in self.cores.iter() {
-            left.append(&mut core.mailbox.close());
+            theirs.append(&mut core.mailbox.close());
             // Nobody comes a second time for what a visit leaves because somebody lists the fibers.
             let newest = core.gate.visit_in_turn(|| core.slot.take()).flatten();
             while !core.ring.is_empty() {
-                left.append(&mut core.ring.steal_batch());
+                theirs.append(&mut core.ring.steal_batch());
             }
             // The older ones first: it may be that the newest holds the handle of one of them, and joins it when it is
             // dropped.
-            newest.into_iter().for_each(|fiber| left.push(fiber));
+            newest.into_iter().for_each(|fiber| theirs.push(fiber));
         }
+        // After the mailboxes: who forwards mail must not find this closed, and abandon others' fibers where a waker
+        // is, in the midst of its wait.
+        let mut left = self.injector.close();
+        left.append(&mut theirs);
         for fiber in left {
             self.abandon(fiber);
         }

@@ -202,7 +202,7 @@ impl Supervisor<'_> {
     /// Says when it has to look again. The hook may take its time: nobody counts on the supervisor meanwhile.
     fn look_for_deadlock(&mut self) -> Option<Duration> {
         let shared = self.shared;
-        if !shared.watches_for_deadlocks() {
+        if !shared.tells_of_deadlocks {
             return None;
         }
         shared.end_watch();
@@ -247,7 +247,9 @@ impl Supervisor<'_> {
                 let fiber = core.running().filter(|_| core.gate.is_stalled())?;
                 Some((fiber.site, notes_if_blocked(core, fiber.site, sleepers)))
             });
-            let Some((site, blocks)) = found.flatten() else { return false };
+            // Where it could not look, somebody else did at that moment.
+            let Some(found) = found else { return true };
+            let Some((site, blocks)) = found else { return false };
             if blocks {
                 shared.sites.blocks(site);
             }
@@ -414,7 +416,7 @@ fn report(shared: &Shared, stall: &Stall) {
             "a fiber keeps its thread; use volt::blocking around what blocks, or yield_now in long loops"
         )
     });
-    if let Some(hook) = &shared.config.on_stall {
+    if let Some(hook) = shared.hooks().on_stall {
         crate::util::forget_panics(|| hook(stall));
     }
 }

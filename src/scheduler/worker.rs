@@ -129,7 +129,8 @@ fn drive(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
         Migrate::Anytime => shared.crew.claim_core(1, deadline, || shared.notify()),
         Migrate::BeforeStart => shared.crew.take_kept(),
     };
-    while let Some(core) = claim() {
+    // One of its fibers may have ended here without a core, which another thread has for as long as it likes.
+    while let Some(core) = (!done()).then(claim).flatten() {
         worker.attach(core);
         worker.work(done);
         if !worker.core.get().is_null() {

@@ -51,9 +51,10 @@ pub fn after(duration: Duration) -> Instant {
 ///
 /// A deadline is never early, and late by up to a millisecond: by less than 0.1 ms where all workers are busy, and by
 /// some 0.15 ms where they sleep and timers are far between, or the wait is for less than half a millisecond. Where
-/// fibers compute, the turn of the one that does comes first, and those of some tens where they took far less before.
-/// Where another is due within 0.13 ms of it, it may wait for that one. A zero duration yields, and waits no longer. A
-/// cancel ends the sleep, and the fiber [unwinds](crate::cancel).
+/// fibers compute, the turn of the one that does comes first, and those of some tens where they took far less before;
+/// where one that took little before computes for long, it may be 8 ms until another worker looks at timers and
+/// sockets. Where another is due within 0.13 ms of it, it may wait for that one. A zero duration yields, and waits no
+/// longer. A cancel ends the sleep, and the fiber [unwinds](crate::cancel).
 ///
 /// ```
 /// use std::time::{Duration, Instant};

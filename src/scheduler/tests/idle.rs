@@ -7,9 +7,9 @@ use crate::fiber::Batch;
 use crate::primitives::clock::Moment;
 use crate::primitives::sync::atomic::{AtomicUsize, Ordering};
 use crate::scheduler::bed::rest_after;
-use crate::scheduler::config::DeadlockHook;
 use crate::scheduler::deadlock::Looks;
 use crate::scheduler::hold_off::TALKS;
+use crate::scheduler::hooks::{DeadlockHook, Hooks};
 use crate::scheduler::worth::FLOWING;
 use std::time::Duration;
 
@@ -216,7 +216,10 @@ fn who_goes_on_gives_memory_back_at_a_hundredth_of_its_time() {
 #[test]
 fn who_gives_memory_back_does_not_look_for_a_deadlock_meanwhile() {
     let config = Config {
-        on_deadlock: Some(DeadlockHook::from(Box::new(|_: &_| ()) as Box<_>)),
+        hooks: Hooks {
+            on_deadlock: Some(DeadlockHook::from(Box::new(|_: &_| ()) as Box<_>)),
+            ..Hooks::default()
+        },
         ..config(1)
     };
     bench(config, 0, |bench| {

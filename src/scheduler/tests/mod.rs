@@ -31,6 +31,7 @@ mod worth;
 
 use super::config::{Config, Migrate, Placement};
 use super::core::Core;
+use super::hooks::Hooks;
 use super::shared::Shared;
 use super::tick::Queues;
 use super::worker::Worker;
@@ -108,10 +109,7 @@ fn config(workers: usize) -> Config {
         learn_blocking: true,
         force_migrate: false,
         thread_name: "bench".to_owned(),
-        on_thread_start: None,
-        on_thread_stop: None,
-        on_stall: None,
-        on_deadlock: None,
+        hooks: Hooks::default(),
         stack_age: Duration::from_secs(2),
     }
 }

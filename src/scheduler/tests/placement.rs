@@ -124,14 +124,25 @@ fn mail_is_taken_from_a_worker_that_does_not_come_to_it() {
 /// Where thieves leave mailboxes alone.
 #[test]
 fn nobody_fresh_is_put_behind_a_busy_worker_who_keeps_its_mail() {
-    let config =
-        Config { migrate: Migrate::BeforeStart, placement: Placement::LeastLoaded, ..config(2) };
+    for (migrate, stealing) in [(Migrate::BeforeStart, true), (Migrate::Anytime, false)] {
+        let placement = Placement::LeastLoaded;
+        let config = Config { migrate, placement, stealing, ..config(2) };
+        bench(config, 2, |bench| {
+            assert_eq!(bench.shared.place(), None, "both are busy");
+            bench.lies_down(1);
+            assert_eq!(bench.shared.place(), Some(1));
+            // It has risen meanwhile.
+            bench.workers[1].leave_bed(false);
+            bench.shared.push_mail(1, bench.fibers[0]);
+            assert_eq!((bench.shared.injector.len(), bench.core(1).mailbox.len()), (1, 0));
+        });
+    }
+}
+
+#[test]
+fn who_is_at_home_stays_behind_its_worker() {
+    let config = Config { migrate: Migrate::BeforeStart, ..config(2) };
     bench(config, 2, |bench| {
-        assert_eq!(bench.shared.place(), None, "both are busy");
-        bench.lies_down(1);
-        assert_eq!(bench.shared.place(), Some(1));
-        // It has risen meanwhile.
-        bench.workers[1].leave_bed(false);
         bench.fibers[1].home.store(2, Ordering::Relaxed);
         bench.core(1).mailbox.push(bench.fibers[1]).unwrap();
         bench.shared.push_mail(1, bench.fibers[0]);

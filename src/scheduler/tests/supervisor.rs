@@ -49,7 +49,7 @@ impl Noted {
         let (started, stalls) = (Arc::clone(&noted.started), Arc::clone(&noted.stalls));
         let mut config = config(workers);
         config.stall_period = Some(PERIOD);
-        config.on_stall = Some(Arc::new(move |stall: &Stall| {
+        config.hooks.on_stall = Some(Arc::new(move |stall: &Stall| {
             stalls.lock().unwrap().push(stall.clone());
         }));
         bench(config, fibers, |bench| {
@@ -150,6 +150,10 @@ fn only_who_sleeps_makes_its_site_suspect() {
         let is_suspect = || bench.shared.sites.report()[0].suspect;
         looks.next();
         assert!(!is_suspect());
+        // A look at which somebody else is there, who lists the fibers, says nothing.
+        assert!(core.gate.close());
+        looks.next();
+        core.gate.open();
         core.thread.store(sleeping.0, Ordering::Relaxed);
         looks.next();
         assert!(is_suspect());

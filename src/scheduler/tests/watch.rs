@@ -148,7 +148,7 @@ fn no_hook_runs_in_a_watch() {
     static POLLER: AtomicPtr<PollerSeat> = AtomicPtr::new(ptr::null_mut());
     static WATCHED: Mutex<Option<bool>> = Mutex::new(None);
     let mut config = supervised(2);
-    config.on_stall = Some(Arc::new(|_: &Stall| {
+    config.hooks.on_stall = Some(Arc::new(|_: &Stall| {
         // SAFETY: the test's, which waits for the hook.
         let poller = unsafe { &*POLLER.load(Ordering::Relaxed) };
         *WATCHED.lock().unwrap() = Some(leaves(poller));
