@@ -161,9 +161,11 @@ fn the_same_case_twice_and_in_two_selects_at_once() {
 fn those_who_wait_for_the_same_fiber_go_on_in_the_order_of_their_coming() {
     const SELECTS: usize = 8;
     within(LONG, || {
-        // From outside they are woken one behind the other; a worker's own last wake would run first.
+        // From outside they are woken one behind the other; a worker's own last wake would run first. And whoever
+        // comes while others run is behind them: no look at the injector in between.
         let outside = Builder::new().workers(1).build().unwrap();
-        Builder::new_current_thread().build().unwrap().run(|| {
+        let runtime = Builder::new_current_thread().injector_every(1_000).build().unwrap();
+        runtime.run(|| {
             let (go_on, stays) = unbounded::<()>();
             let fiber = Arc::new(outside.go(move || stays.recv().is_err()));
             let (told, order) = unbounded();
