@@ -106,7 +106,7 @@ fn one_of_its_own_fibers_shuts_a_runtime_down() {
     }
 }
 
-/// Each hook is called by a thread that the shutdown would wait for.
+/// It is called by a thread that the shutdown would wait for.
 #[test]
 fn a_hook_shuts_its_runtime_down() {
     within(LONG, || {

@@ -17,5 +17,7 @@ impl Far {
         (end != Moment::NEVER).then(|| end.since(now))
     }
 
+    pub(super) fn rang(&mut self) {}
+
     pub(super) fn slept(&mut self, _time: Duration) {}
 }

@@ -177,7 +177,10 @@ impl Source {
     /// A read that begins at urgent data would block, says the kernel, whatever follows, where a signal has come.
     #[cold]
     fn is_interrupted(&self, wanted: Wanted) -> bool {
-        wanted.direction == Direction::Read && is_ready_now(self.as_fd(), Direction::Read)
+        // Not what poll says of errors, which may be there for long, and end no read.
+        wanted.direction == Direction::Read
+            && look_now(self.as_fd(), Direction::Read)
+                .is_ok_and(|seen| seen.contains(PollFlags::IN))
     }
 
     /// The wait of an operation has ended in another way than by an event (invariant 4).
@@ -369,13 +372,18 @@ fn poll_on_thread(fd: BorrowedFd<'_>, wanted: Wanted, deadline: Option<Moment>) 
 
 /// What the kernel says of a descriptor.
 pub(super) fn is_ready_now(fd: BorrowedFd<'_>, direction: Direction) -> bool {
+    // Whatever is wrong, an operation says it better.
+    look_now(fd, direction).map_or(true, |seen| !seen.is_empty())
+}
+
+fn look_now(fd: BorrowedFd<'_>, direction: Direction) -> Result<PollFlags, Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut fds = [PollFd::new(&fd, flags(direction))];
     loop {
-        match rustix::event::poll(&mut [PollFd::new(&fd, flags(direction))], Some(&now)) {
-            Ok(count) => return count != 0,
+        match rustix::event::poll(&mut fds, Some(&now)) {
+            Ok(_) => return Ok(fds[0].revents()),
             Err(Errno::INTR) => {}
-            // Whatever is wrong, an operation says it better.
-            Err(_) => return true,
+            Err(error) => return Err(error),
         }
     }
 }

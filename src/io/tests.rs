@@ -112,6 +112,7 @@ fn an_event_in_the_midst_of_an_operation_has_it_tried_again() {
 
 /// A signal that comes there has the kernel say so.
 #[test]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 fn data_behind_an_urgent_byte_is_read_though_it_would_block() {
     let runtime = Builder::new_current_thread().build().unwrap();
     let (near, mut far) = tcp_pair();

@@ -2,9 +2,9 @@
 
 use super::address;
 use super::socket::{Socket, refuse_zero};
+use super::system;
 use crate::io::{Source, Wanted};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, SocketType, ipproto};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,10 +13,7 @@ use std::time::Duration;
 /// A socket connected to `peer`.
 pub(super) fn connect(peer: &SocketAddr, timeout: Option<Duration>) -> io::Result<Socket> {
     refuse_zero(timeout)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let family = address::family(peer);
-    let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-    let source = Source::new(fd);
+    let source = Source::new(system::socket(address::family(peer))?);
     let timeout_kind = io::ErrorKind::TimedOut;
     let wanted = Wanted { timeout_kind, ..Wanted::write("connect", timeout) };
     source.operate(wanted, |fd| advance(fd, peer)).map_err(explain)??;

@@ -10,10 +10,11 @@ use super::Readiness;
 use super::address;
 use super::socket::Socket;
 use super::stream::TcpStream;
+use super::system;
 use crate::primitives::sync::Arc;
 use crate::primitives::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
-use rustix::net::{SocketAddrAny, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{SocketAddrAny, sockopt};
 use std::fmt;
 use std::io;
 use std::iter::FusedIterator;
@@ -115,10 +116,7 @@ impl TcpListener {
     /// ```
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         address::each(addr, |local| {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let family = address::family(local);
-            let fd =
-                rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+            let fd = system::socket(address::family(local))?;
             sockopt::set_socket_reuseaddr(&fd, true)?;
             rustix::net::bind(&fd, local)?;
             rustix::net::listen(&fd, BACKLOG)?;
@@ -320,7 +318,7 @@ impl Listening {
         if self.lent.load(Ordering::SeqCst) && !self.socket.readable().poll() {
             return Err(Errno::AGAIN);
         }
-        Ok((rustix::net::acceptfrom_with(fd, SocketFlags::CLOEXEC)?, false))
+        Ok((system::accept(fd)?, false))
     }
 }
 

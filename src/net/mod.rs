@@ -61,6 +61,7 @@ mod convert;
 mod listener;
 mod socket;
 mod stream;
+mod system;
 
 pub use crate::io::Readiness;
 pub use listener::{Incoming, TcpListener};

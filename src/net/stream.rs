@@ -4,9 +4,10 @@ use super::Readiness;
 use super::address;
 use super::connect::connect;
 use super::socket::Socket;
+use super::system::send_flags;
 use crate::fiber;
 use crate::primitives::sync::Arc;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, sockopt};
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
@@ -372,7 +373,7 @@ impl Write for &TcpStream {
     #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.write("write", |fd| {
-            let n = rustix::net::send(fd, buf, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+            let n = rustix::net::send(fd, buf, send_flags())?;
             Ok(sent(n, buf.len()))
         })
     }
@@ -385,7 +386,7 @@ impl Write for &TcpStream {
         }
         self.0.write("write", |fd| {
             let control = &mut SendAncillaryBuffer::default();
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let flags = send_flags();
             let n = rustix::net::sendmsg(fd, bufs, control, flags)?;
             Ok(sent(n, len))
         })

@@ -34,7 +34,7 @@ impl Moment {
     }
 
     /// On the system's clock; its beginning for what is earlier.
-    #[cfg(not(loom))]
+    #[cfg(all(not(loom), any(target_os = "linux", target_os = "android")))]
     pub(super) fn for_the_system(self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(BEFORE))
     }

@@ -98,12 +98,12 @@ impl Pool {
     }
 
     fn start_worker(self: &Arc<Pool>, shared: &Arc<Shared>, core: usize) -> io::Result<()> {
+        // Its own, since the runtime may have ended before this thread does, or begins.
+        let hooks = shared.hooks();
         self.start_thread(
             shared,
             |number| format!("-{number}"),
             move |shared| {
-                // Its own, since the runtime may have ended before this thread does.
-                let hooks = shared.hooks();
                 let given = GivenCore { shared, core };
                 hooks.on_thread_start.iter().for_each(|hook| hook());
                 given.run();

@@ -161,6 +161,7 @@ impl Worker<'_> {
         self.own().tick.begin_elsewhere(now, stamp());
         // Another thread counts otherwise.
         self.own().spins.forget();
+        self.own().socket_vigils.forget();
         self.shared.watch.notice(now);
     }
 

@@ -41,6 +41,16 @@ impl Shared {
         core.filter(|core| self.shares_mail() || self.idle.is_parked(*core))
     }
 
+    /// Do thieves look into mailboxes?
+    pub(super) fn shares_mail(&self) -> bool {
+        self.moves_freely && self.config.stealing
+    }
+
+    /// Is there something in the mailbox of `victim` that any worker may run?
+    pub(super) fn has_mail_for_all(&self, victim: &Core) -> bool {
+        self.moves_freely && !victim.mailbox.is_empty()
+    }
+
     fn two_choices(&self) -> [usize; 2] {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) as u64;
         let mut rng = Rng::new(self.seed, turn);

@@ -221,11 +221,12 @@ impl Shared {
     /// Into the mailbox of `core`, for a fiber that is better run there.
     pub(super) fn push_mail(&self, core: usize, fiber: FiberPtr) {
         let there = self.cores.get(core);
-        let is_fresh = fiber.home.load(Ordering::Relaxed) == 0;
+        // It may run before it is told of.
+        let goes_anywhere = self.goes_anywhere(fiber);
         match there.mailbox.push(fiber) {
             Ok(()) if self.idle.claim(core) => self.unpark(core),
             // It is busy by now, and thieves leave its mailbox alone.
-            Ok(()) if is_fresh && !self.shares_mail() => return self.forward_mail(there),
+            Ok(()) if goes_anywhere && !self.shares_mail() => return self.forward_mail(there),
             Ok(()) => self.notify(),
             Err(fiber) => return self.abandon(fiber),
         }
@@ -240,13 +241,21 @@ impl Shared {
     /// cannot waits for its home's worker.
     pub(super) fn forward_mail(&self, core: &Core) {
         let mut movable = Batch::new();
+        // Until then the injector is not closed.
+        self.forwarding.fetch_add(1, Ordering::AcqRel);
         for fiber in core.mailbox.take_all() {
             match self.may_move(fiber) {
                 true => movable.push(fiber),
                 false => self.push_home(fiber),
             }
         }
-        self.push_all_to_injector(movable);
+        let some = !movable.is_empty();
+        let refused = self.injector.push_batch(movable);
+        self.forwarding.fetch_sub(1, Ordering::Release);
+        refused.into_iter().for_each(|fiber| self.abandon(fiber));
+        if some {
+            self.notify();
+        }
     }
 
     #[cold]

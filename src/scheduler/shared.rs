@@ -97,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) draining: AtomicBool,
     pub(crate) drained: Waiters,
     unstarted: Mutex<Unstarted>,
+    /// Threads that forward mail.
+    pub(super) forwarding: AtomicUsize,
     /// Fibers that wait from now on are not given anything.
     pub(super) gives_up: AtomicBool,
     pub(super) seed: u64,
@@ -165,6 +167,7 @@ impl Shared {
             draining: AtomicBool::new(false),
             drained: Waiters::default(),
             unstarted: Mutex::new(Unstarted::default()),
+            forwarding: AtomicUsize::new(0),
             gives_up: AtomicBool::new(false),
             seed,
             config,
@@ -351,16 +354,6 @@ impl Shared {
         !self.injector.is_empty() && self.injector.overflow_of().is_none()
     }
 
-    /// Do thieves look into mailboxes?
-    pub(super) fn shares_mail(&self) -> bool {
-        self.moves_freely && self.config.stealing
-    }
-
-    /// Is there something in the mailbox of `victim` that any worker may run?
-    pub(super) fn has_mail_for_all(&self, victim: &Core) -> bool {
-        self.moves_freely && !victim.mailbox.is_empty()
-    }
-
     /// Fibers that have been spawned and have not ended.
     pub(crate) fn live(&self) -> u64 {
         // Ends first: a fiber whose end is seen was spawned before, and that is seen then.
@@ -445,8 +438,11 @@ impl Shared {
             // dropped.
             newest.into_iter().for_each(|fiber| theirs.push(fiber));
         }
-        // After the mailboxes: who forwards mail must not find this closed, and abandon others' fibers where a waker
-        // is, in the midst of its wait.
+        // Who forwards mail has taken it before that was closed, and must not abandon others' fibers: it may be a
+        // waker, in the midst of its wait.
+        while self.forwarding.load(Ordering::Acquire) != 0 {
+            std::thread::yield_now();
+        }
         let mut left = self.injector.close();
         left.append(&mut theirs);
         for fiber in left {

@@ -90,6 +90,11 @@ impl SocketVigils {
         self.trial.tries();
     }
 
+    /// What was sent elsewhere is not known here.
+    pub(super) fn forget(&mut self) {
+        self.expected = false;
+    }
+
     /// The worker has slept on its thread for so long.
     pub(super) fn sleeps_elsewhere(&mut self, slept: Duration) {
         self.expected = false;

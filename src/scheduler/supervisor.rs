@@ -247,7 +247,7 @@ impl Supervisor<'_> {
                 let fiber = core.running().filter(|_| core.gate.is_stalled())?;
                 Some((fiber.site, notes_if_blocked(core, fiber.site, sleepers)))
             });
-            // Where it could not look, somebody else did at that moment.
+            // Not seen: somebody lists the fibers, or it is coming back, as the next look finds.
             let Some(found) = found else { return true };
             let Some((site, blocks)) = found else { return false };
             if blocks {

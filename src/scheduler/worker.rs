@@ -19,6 +19,9 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::time::Duration;
 
+/// Between two looks of a driver that waits for a core: is what it drives for done?
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// How long a thread without a core waits for one before it leaves.
 const SPARE_AGE: Duration = Duration::from_secs(5);
 
@@ -126,11 +129,20 @@ fn drive(shared: &Shared, deadline: Moment, done: &dyn Fn() -> bool) {
     let own_flow = OwnFlow;
     // A helper that holds the core gives it up, unless fibers there cannot leave it.
     let claim = || match shared.config.migrate {
-        Migrate::Anytime => shared.crew.claim_core(1, deadline, || shared.notify()),
+        Migrate::Anytime => {
+            let look = Moment::now().saturating_add(LOOK_AGAIN).min(deadline);
+            shared.crew.claim_core(1, look, || shared.notify())
+        }
         Migrate::BeforeStart => shared.crew.take_kept(),
     };
-    // One of its fibers may have ended here without a core, which another thread has for as long as it likes.
-    while let Some(core) = (!done()).then(claim).flatten() {
+    // A fiber may end without a core, which another thread has for as long as it likes: nobody tells of that.
+    while !done() {
+        let Some(core) = claim() else {
+            match shared.is_stopping() || Moment::now() >= deadline {
+                true => break,
+                false => continue,
+            }
+        };
         worker.attach(core);
         worker.work(done);
         if !worker.core.get().is_null() {

@@ -12,9 +12,8 @@
 
 use crate::io::{Source, Wanted};
 use crate::primitives::sync::atomic::{AtomicU64, Ordering};
-use rustix::event::EventfdFlags;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// Signals that have come and have not been received.
@@ -23,19 +22,38 @@ pub(super) struct Pending {
     /// Bit `n - 1` for signal `n`. Set by handlers, taken by the receiver.
     bits: AtomicU64,
     event: Source,
+    /// Where handlers write, if that is another descriptor.
+    end: Option<OwnedFd>,
+}
+
+/// What is read, and what is written to if that is another one: a pipe's two ends, where there is no `eventfd`.
+#[cfg(not(target_vendor = "apple"))]
+fn event() -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+    use rustix::event::EventfdFlags;
+    let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    Ok((event, None))
+}
+
+#[cfg(target_vendor = "apple")]
+fn event() -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+    let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    near.set_nonblocking(true)?;
+    far.set_nonblocking(true)?;
+    Ok((near.into(), Some(far.into())))
 }
 
 impl Pending {
     pub(super) fn new() -> io::Result<Pending> {
-        let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Pending { bits: AtomicU64::new(0), event: Source::new(event) })
+        let (event, end) = event()?;
+        Ok(Pending { bits: AtomicU64::new(0), event: Source::new(event), end })
     }
 
     /// Called in a signal handler.
     pub(super) fn raise(&self, bit: u64) {
         self.bits.fetch_or(bit, Ordering::Release);
-        // Fails only if the counter is at its end, and then the descriptor is readable anyway.
-        let _ = rustix::io::write(self.event.as_fd(), &1u64.to_ne_bytes());
+        // Fails only where so much is unread already that the descriptor is readable anyway.
+        let end = self.end.as_ref().map_or(self.event.as_fd(), AsFd::as_fd);
+        let _ = rustix::io::write(end, &1u64.to_ne_bytes());
     }
 
     /// All that have come; 0 if none has.
@@ -48,8 +66,9 @@ impl Pending {
         let timeout_kind = io::ErrorKind::TimedOut;
         let wanted = Wanted { timeout_kind, ..Wanted::read("signal", timeout) };
         self.event.operate(wanted, |fd| {
-            rustix::io::read(fd, &mut [0u8; 8])?;
-            Ok(((), true))
+            let mut buffer = [0u8; 512];
+            let n = rustix::io::read(fd, &mut buffer)?;
+            Ok(((), n < buffer.len()))
         })
     }
 }

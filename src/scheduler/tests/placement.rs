@@ -140,6 +140,15 @@ fn nobody_fresh_is_put_behind_a_busy_worker_who_keeps_its_mail() {
 }
 
 #[test]
+fn nor_is_one_that_may_move_without_stealing() {
+    bench(Config { stealing: false, ..config(2) }, 1, |bench| {
+        bench.fibers[0].home.store(2, Ordering::Relaxed);
+        bench.shared.push_mail(1, bench.fibers[0]);
+        assert_eq!((bench.shared.injector.len(), bench.core(1).mailbox.len()), (1, 0));
+    });
+}
+
+#[test]
 fn who_is_at_home_stays_behind_its_worker() {
     let config = Config { migrate: Migrate::BeforeStart, ..config(2) };
     bench(config, 2, |bench| {
