@@ -106,6 +106,44 @@ fn a_run_returns_whoever_computes_when_its_fiber_panics_in_blocking() {
     });
 }
 
+/// The driver, which another fiber has kept, waits for a core by then.
+#[test]
+fn a_run_returns_though_its_driver_waits_for_the_core_of_one_that_computes() {
+    within(LONG, || {
+        let (runtime, stop) = (driven(Migrate::Anytime), Arc::new(AtomicBool::new(false)));
+        let (stops, handle) = (Arc::clone(&stop), runtime.handle().clone());
+        let run = catch_unwind(AssertUnwindSafe(|| {
+            runtime.run(move || {
+                let flags = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+                let [lets_go, begun] = flags.each_ref().map(Arc::clone);
+                let until_set =
+                    |what, flag: &AtomicBool| until(what, || flag.load(Ordering::SeqCst));
+                drop(volt::go(move || {
+                    volt::blocking(|| until_set("the driver to be let go", &lets_go))
+                }));
+                volt::yield_now();
+                drop(volt::go(move || {
+                    begun.store(true, Ordering::SeqCst);
+                    while !stops.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                }));
+                volt::blocking(|| {
+                    until_set("another computes", &flags[1]);
+                    flags[0].store(true, Ordering::SeqCst);
+                    // Its fiber waits for the core as well then.
+                    until("the driver is back", || handle.stats().queue.size > 0);
+                    std::thread::sleep(ms(5));
+                    resume_unwind(Box::new(1));
+                });
+            });
+        }));
+        assert!(run.is_err());
+        stop.store(true, Ordering::SeqCst);
+        runtime.shutdown(LONG).unwrap();
+    });
+}
+
 #[test]
 fn a_shutdown_ends_at_its_deadline_whoever_sleeps_in_the_poller() {
     within(LONG, || {

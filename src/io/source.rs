@@ -376,7 +376,7 @@ pub(super) fn is_ready_now(fd: BorrowedFd<'_>, direction: Direction) -> bool {
     look_now(fd, direction).map_or(true, |seen| !seen.is_empty())
 }
 
-fn look_now(fd: BorrowedFd<'_>, direction: Direction) -> Result<PollFlags, Errno> {
+pub(super) fn look_now(fd: BorrowedFd<'_>, direction: Direction) -> Result<PollFlags, Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(&fd, flags(direction))];
     loop {

@@ -1,18 +1,19 @@
 //! Events that come between a look at a socket and the wait for it.
 
 use super::ready::driver_here;
-use super::source::is_ready_now;
+use super::source::{is_ready_now, look_now};
 use super::{Readiness, Source, Wanted};
 use crate::driver::{Direction, Driver, IoNode, Slot};
 use crate::fiber::{self, Batch, Outcome, WaiterPtr, Wake};
 use crate::primitives::clock::Moment;
 use crate::runtime::Builder;
 use crate::scheduler;
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -131,6 +132,35 @@ fn data_behind_an_urgent_byte_is_read_though_it_would_block() {
     });
     assert_eq!(tries.unwrap(), 3);
     assert!(start.elapsed() < LIMIT, "it waits for what has come");
+}
+
+/// What stands in the error queue of a socket ends no read, and stays there.
+#[test]
+#[cfg(target_os = "linux")]
+fn who_reads_nothing_waits_whatever_errors_there_are_behind_an_urgent_byte() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let (near, far) = tcp_pair();
+    let (on, size) = (1i32, size_of::<i32>() as u32);
+    let (fd, level, name) = (near.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ZEROCOPY);
+    // SAFETY: the value is as long as said.
+    let set = unsafe { libc::setsockopt(fd, level, name, (&raw const on).cast(), size) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: as above; the byte is there for as long as the program.
+    let sent = unsafe { libc::send(fd, c"!".as_ptr().cast(), 1, libc::MSG_ZEROCOPY) };
+    assert_eq!(sent, 1, "{}", std::io::Error::last_os_error());
+    rustix::net::send(&far, b"!", SendFlags::OOB).unwrap();
+    let source = Source::new(OwnedFd::from(near));
+    while !look_now(source.as_fd(), Direction::Read).unwrap().contains(PollFlags::ERR) {
+        std::thread::yield_now();
+    }
+    let mut tries = 0;
+    let read = runtime.run(|| {
+        source.operate(Wanted::read("read", Some(Duration::from_millis(20))), |_| {
+            tries += 1;
+            if tries < 1_000 { Err(Errno::AGAIN) } else { Ok(((), false)) }
+        })
+    });
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::WouldBlock, "{tries} tries");
 }
 
 #[test]

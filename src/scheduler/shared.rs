@@ -37,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     /// Moved here from `config`, until the runtime ends.
     pub(super) hooks: Mutex<Hooks>,
+    /// Whether there is a hook for them, known without the lock above.
     pub(super) tells_of_deadlocks: bool,
     pub(crate) driver: Arc<Driver>,
     /// Threads of the program's own run it, now and then.

@@ -7,6 +7,7 @@ use super::super::worker::{run, run_here};
 use super::{bench, config, fresh};
 use crate::fiber::FiberPtr;
 use crate::primitives::clock::Moment;
+use crate::primitives::sync::atomic::Ordering;
 use crate::primitives::sync::{Arc, Mutex};
 
 /// Was the gate free, for each closure that was dropped?
@@ -86,10 +87,9 @@ fn a_worker_that_leaves_drops_what_was_refused() {
 /// Whoever lists the fibers keeps everybody from the slots for a moment.
 #[test]
 fn what_stands_in_a_slot_is_not_left_because_somebody_lists() {
-    let (shared, alive) = (Shared::new(config(1), 0).unwrap(), Arc::new(()));
-    let theirs = Arc::clone(&alive);
+    let shared = Shared::new(config(1), 0).unwrap();
+    let (fiber, alive) = never_run(&shared);
     let core = shared.cores.get(0);
-    let fiber = fresh(Arc::as_ptr(&shared).cast(), move || drop(theirs));
     assert!(core.slot.put(fiber).is_none());
     assert!(core.gate.close());
     std::thread::scope(|scope| {
@@ -99,4 +99,49 @@ fn what_stands_in_a_slot_is_not_left_because_somebody_lists() {
         core.gate.open();
     });
     assert_eq!(Arc::strong_count(&alive), 1, "the fiber has been forgotten");
+}
+
+/// A fiber of `shared`, never to run, and what tells whether its closure is there still.
+fn never_run(shared: &Arc<Shared>) -> (FiberPtr, Arc<()>) {
+    let alive = Arc::new(());
+    let theirs = Arc::clone(&alive);
+    (fresh(Arc::as_ptr(shared).cast(), move || drop(theirs)), alive)
+}
+
+/// Who forwards mail may be a waker, in the midst of its wait: it must not find the injector closed.
+#[test]
+fn the_injector_is_not_closed_while_mail_is_forwarded() {
+    let shared = Shared::new(config(1), 0).unwrap();
+    let (fiber, alive) = never_run(&shared);
+    shared.forwarding.store(1, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let ends = scope.spawn(|| shared.drop_unstarted());
+        // It waits; if it did not, it would have come to its end by then.
+        (0..1_000).take_while(|_| !ends.is_finished()).for_each(|_| std::thread::yield_now());
+        assert!(shared.injector.push(fiber).is_ok());
+        shared.forwarding.store(0, Ordering::SeqCst);
+    });
+    assert_eq!(Arc::strong_count(&alive), 1, "the fiber has been forgotten");
+}
+
+#[test]
+fn who_forwards_mail_says_so_before_it_takes_it() {
+    let shared = Shared::new(config(1), 0).unwrap();
+    let ((mail, alive), (other, _alive)) = (never_run(&shared), never_run(&shared));
+    let core = shared.cores.get(0);
+    core.mailbox.push(mail).unwrap();
+    std::thread::scope(|scope| {
+        // Nobody gets at the injector meanwhile.
+        let pushed = shared.injector.push_and(other, || {
+            scope.spawn(|| shared.forward_mail(core));
+            while !core.mailbox.is_empty() {
+                std::thread::yield_now();
+            }
+            assert_eq!(shared.forwarding.load(Ordering::SeqCst), 1);
+        });
+        pushed.unwrap();
+    });
+    assert_eq!((shared.injector.len(), shared.forwarding.load(Ordering::SeqCst)), (2, 0));
+    shared.drop_unstarted();
+    assert_eq!(Arc::strong_count(&alive), 1);
 }

@@ -90,6 +90,18 @@ fn who_sends_nothing_sleeps_at_once() {
     });
 }
 
+/// What is sent is counted for a thread.
+#[test]
+fn whose_core_goes_to_another_thread_sleeps_at_once() {
+    bench(config(1), 0, |bench| {
+        bench.lies_down(0);
+        was_woken_by_a_socket(bench);
+        bench.workers[0].attach(0);
+        assert!(bench.workers[0].begins_socket_vigil().is_none());
+        bench.workers[0].leave_bed(false);
+    });
+}
+
 #[test]
 fn one_ends_when_another_worker_takes_the_processor_and_after_its_time() {
     let mut config = config(2);
