@@ -333,52 +333,7 @@ fn who_goes_to_sleep_puts_the_look_off_that_it_wanted_awake() {
     pair.runtime.shutdown(LONG).unwrap();
 }
 
-/// Twenty waits of a tenth of a millisecond, which take twenty milliseconds where they share their wakes with others.
-/// In one round of twenty: what a busy machine takes from a thread that sleeps is not meant.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-#[test]
-fn who_waits_for_a_tenth_of_a_millisecond_does_not_wait_for_one() {
-    const SHORT: Duration = Duration::from_micros(100);
-    let sleeps = || (0..20).for_each(|_| thread::sleep(SHORT));
-    let sleeps_until = || (0..20).for_each(|_| crate::time::sleep_until(Instant::now() + SHORT));
-    let receives = || {
-        let (_sender, receiver) = crate::channel::bounded::<()>(0);
-        (0..20).for_each(|_| assert!(receiver.recv_timeout(SHORT).is_err()));
-    };
-    let runtime = Builder::new().workers(2).build().unwrap();
-    let ticks = || {
-        let ticks = crate::channel::tick(SHORT);
-        (0..20).for_each(|_| {
-            // One that is late is followed by another at once.
-            let now = Instant::now();
-            while ticks.recv().unwrap() < now {}
-        });
-    };
-    let times_out = || {
-        (0..20).for_each(|_| {
-            let end = Instant::now() + SHORT;
-            assert!(crate::time::timeout_at(end, thread::park).is_err());
-        });
-    };
-    let all = [
-        ("sleeps", sleeps as fn()),
-        ("sleeps until", sleeps_until),
-        ("receives", receives),
-        ("ticks", ticks),
-        ("times out", times_out),
-    ];
-    for (what, waits) in all {
-        let is_punctual = |_| {
-            let start = Instant::now();
-            runtime.go(waits).join().unwrap();
-            start.elapsed() < Duration::from_millis(10)
-        };
-        assert!((0..20).any(is_punctual), "{what}");
-    }
-    runtime.shutdown(LONG).unwrap();
-}
-
-/// Nor for a timer that is far, whatever the one before it was.
+/// It is told when a timer that is far is due, whatever the one before it was.
 #[test]
 fn who_goes_to_sleep_for_a_timer_knows_for_how_long() {
     const TIMES: u64 = 20;
