@@ -188,6 +188,8 @@ fn the_last_searcher_wakes_another_for_what_is_there_alone() {
     bench(config(3), 3, |bench| {
         let (worker, shared) = (&bench.workers[0], bench.shared);
         bench.lies_down(2);
+        // Or it has such memory in mind itself, at the end of a tick, which is soon on a slow machine.
+        worker.own().trim_turn = Moment::NEVER;
         let wakes_for = |queued: usize, sitter: Option<usize>| {
             bench.fill_injector(0..queued);
             sitter.into_iter().for_each(|sitter| shared.poller.sit(sitter));
