@@ -358,19 +358,25 @@ fn patience_that_ran_out_is_judged_by_what_was_stolen() {
     });
 }
 
-/// What a worker publishes is what it has measured.
+/// What a worker publishes is what it has measured. Once in a hundred times: where its thread loses the processor that
+/// is longer than what it thought before.
 #[test]
 fn the_pace_is_that_of_the_last_tick() {
-    bench(config(2), 256, |bench| {
-        let before = bench.core(0).pace.load(Ordering::Relaxed);
-        bench.fill_ring(0, 0..256);
-        let tick = &mut bench.workers[0].own().tick;
-        tick.begin(Moment::now(), stamp());
-        // Nor is it a fiber's time.
-        tick.leave_out(Duration::from_secs(1));
-        (0..256).for_each(|_| assert!(bench.find(0).is_some()));
-        let now = bench.core(0).pace.load(Ordering::Relaxed);
-        assert_eq!(now, bench.workers[0].own().tick.average());
-        assert!(now < before, "{now}");
-    });
+    let is_shorter = |_| {
+        let mut shorter = false;
+        bench(config(2), 256, |bench| {
+            let before = bench.core(0).pace.load(Ordering::Relaxed);
+            bench.fill_ring(0, 0..256);
+            let tick = &mut bench.workers[0].own().tick;
+            tick.begin(Moment::now(), stamp());
+            // Nor is it a fiber's time.
+            tick.leave_out(Duration::from_secs(1));
+            (0..256).for_each(|_| assert!(bench.find(0).is_some()));
+            let now = bench.core(0).pace.load(Ordering::Relaxed);
+            assert_eq!(now, bench.workers[0].own().tick.average());
+            shorter = now < before;
+        });
+        shorter
+    };
+    assert!((0..100).any(is_shorter));
 }
