@@ -360,7 +360,9 @@ fn a_bursts_memory_goes_though_one_is_left() {
     let last = bench.insert(1 << 40);
     bench.advance(50 * TICK);
     assert!(bench.wheel.chunks() >= MANY / 32, "nothing to see");
-    drop(bench.wheel.trim().expect("two are in"));
+    // Of so few as Miri can walk through nothing need be given back.
+    let old = if cfg!(miri) { Some(bench.wheel.move_out()) } else { bench.wheel.trim() };
+    drop(old.expect("two are in"));
     assert!(bench.wheel.chunks() < FEW, "{} chunks for two", bench.wheel.chunks());
     // What has fired is refused, whosever its handle is now, and those that are in stay.
     bench.check();
