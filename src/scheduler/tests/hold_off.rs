@@ -369,8 +369,6 @@ fn the_pace_is_that_of_the_last_tick() {
             bench.fill_ring(0, 0..256);
             let tick = &mut bench.workers[0].own().tick;
             tick.begin(Moment::now(), stamp());
-            // Nor is it a fiber's time.
-            tick.leave_out(Duration::from_secs(1));
             (0..256).for_each(|_| assert!(bench.find(0).is_some()));
             let now = bench.core(0).pace.load(Ordering::Relaxed);
             assert_eq!(now, bench.workers[0].own().tick.average());

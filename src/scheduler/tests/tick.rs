@@ -336,3 +336,19 @@ fn a_tick_that_is_cut_short_counts_what_there_was() {
     tick.finish(at(100 * US));
     assert_eq!(tick.interval(), 41);
 }
+
+/// A wait of the worker within a tick, for the fiber that it ran, is no fiber's time.
+#[test]
+fn what_is_left_out_of_a_tick_is_nobodys_time() {
+    let average_with = |wait: u64, left_out: u64| {
+        let mut worker = Clocked::new(100, Some(64));
+        worker.tick.begin(at(0), stamp_at(0));
+        (0..8).for_each(|_| assert!(worker.dispatches(QUIET)));
+        worker.tick.leave_out(Duration::from_nanos(left_out));
+        worker.tick.finish(at(worker.now + wait));
+        worker.tick.average()
+    };
+    let without = average_with(0, 0);
+    assert_eq!(average_with(MS, MS), without);
+    assert!(average_with(MS, 0) > without, "it is not told");
+}
